@@ -1,0 +1,336 @@
+//! What the shell tells the core, and what the core asks of the shell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::outcome::Outcome;
+use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, TierIndex};
+use crate::core::record::{Header, Record};
+use crate::core::time::Timestamp;
+
+/// What happened outside. All events of a worker arrive one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The group gave these source partitions to this worker.
+    Assigned(Vec<Partition>),
+    /// Answer to [`Action::Restore`].
+    Restored {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the action.
+        epoch: Epoch,
+        /// What Kafka knows of the task.
+        found: Restored,
+    },
+    /// The group takes these partitions back and waits for [`Action::GiveBack`] of each.
+    Revoked(Vec<Partition>),
+    /// The group has already given these partitions to somebody else. The shell must have made their epochs
+    /// invalid for the transactor before it tells.
+    Lost(Vec<Partition>),
+    /// Answer to [`Action::Fetch`]: at least one record, rising offsets, at most as many as asked for.
+    Fetched {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the action.
+        epoch: Epoch,
+        /// The lane.
+        lane: Lane,
+        /// The records.
+        records: Vec<Record>,
+    },
+    /// Answer to [`Action::Handle`].
+    Handled {
+        /// Which delivery.
+        delivery: DeliveryId,
+        /// What the handler said.
+        outcome: Outcome,
+    },
+    /// Answer to [`Action::Transact`].
+    Transacted {
+        /// Which transaction.
+        transaction: TransactionId,
+        /// How it ended.
+        result: TransactionResult,
+    },
+    /// Answer to [`Action::ReadBack`].
+    ReadBack {
+        /// Which transaction was in doubt.
+        transaction: TransactionId,
+        /// The mark of each of its tasks as committed now; `None` where nothing is committed.
+        marks: Vec<(Partition, Option<CommitMark>)>,
+    },
+    /// Nothing, but time has passed.
+    Tick,
+    /// The process was told to stop: finish what runs, commit, give everything back.
+    Drain,
+}
+
+/// What Kafka knows of a task when it is taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The mark at the source partition's committed offset.
+    pub mark: Option<CommitMark>,
+    /// Where each lane goes on, in the order of [`Lane::index`].
+    pub lanes: Vec<LaneStart>,
+}
+
+/// Where a lane goes on after a take-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneStart {
+    /// At the group's committed offset.
+    Committed(Offset),
+    /// The group has none: at this offset, resolved by the shell from `start` (source) or the log start (tiers). It
+    /// is committed before anything is read.
+    Fresh(Offset),
+}
+
+impl LaneStart {
+    /// The offset of the next record to read.
+    pub const fn offset(self) -> Offset {
+        match self {
+            Self::Committed(offset) | Self::Fresh(offset) => offset,
+        }
+    }
+}
+
+/// The number of a transaction of this worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(pub u64);
+
+/// How a transaction ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionResult {
+    /// The broker said committed.
+    Committed,
+    /// The commit was never sent, or the broker said aborted. The producer is usable or has been made anew.
+    Aborted(AbortCause),
+    /// As `Aborted`, because another producer took over the transactional id, or the broker gave the transaction up.
+    /// The producer has been made anew.
+    Fenced {
+        /// From begin to the refusal.
+        after: Duration,
+    },
+    /// The commit was sent and no verdict came.
+    Unknown,
+}
+
+/// Why a transaction was aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AbortCause {
+    /// Nothing that names a record or a topic: group, coordinator, timeout, sequence, a task that was lost meanwhile.
+    Passing {
+        /// The client's words.
+        detail: String,
+    },
+    /// This destination cannot be written: it is missing, not authorised, or has no leader.
+    Unwritable {
+        /// The destination.
+        target: Target,
+        /// The client's words.
+        detail: String,
+    },
+    /// The broker or the client refuses a record as it is: too large or invalid.
+    Refused {
+        /// Its destination.
+        target: Target,
+        /// The task that it belongs to, where the client says it.
+        partition: Partition,
+        /// The client's words.
+        detail: String,
+    },
+}
+
+/// A topic that the core writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// The pipeline's output.
+    Output,
+    /// A retry topic.
+    Tier(TierIndex),
+    /// The dead letter topic.
+    DeadLetter,
+}
+
+/// What the shell is to do next. Actions are carried out in the order in which they are polled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Fetch what Kafka knows of a task, waiting for pending transactions; runs beside the worker's loop.
+    Restore {
+        /// The task.
+        partition: Partition,
+        /// Its new epoch, valid for the transactor from now on.
+        epoch: Epoch,
+    },
+    /// Begin to read the lanes of a task at these offsets, in the order of [`Lane::index`].
+    Open {
+        /// The task.
+        partition: Partition,
+        /// Its epoch.
+        epoch: Epoch,
+        /// Where each lane begins.
+        lanes: Vec<Offset>,
+    },
+    /// Hand over up to `most` records of a lane, once there are any. At most one is open per lane.
+    Fetch {
+        /// The task.
+        partition: Partition,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The lane.
+        lane: Lane,
+        /// The most records to hand over.
+        most: usize,
+    },
+    /// Run the handler once.
+    Handle(Box<Delivery>),
+    /// Carry out one transaction, whole. At most one is open per worker.
+    Transact(Box<Transaction>),
+    /// A commit was sent and no verdict came: make a new producer with the same id, **then** fetch the stable
+    /// committed marks of these tasks. The next [`Action::Transact`] comes only after the answer.
+    ReadBack {
+        /// Which transaction is in doubt.
+        transaction: TransactionId,
+        /// Its tasks.
+        partitions: Vec<Partition>,
+    },
+    /// Stop reading the lanes of a task, make its epoch invalid, and, once that is so for all partitions that the
+    /// group takes back, let the group have them.
+    GiveBack {
+        /// The task.
+        partition: Partition,
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// A task stopped or goes on; for people: log, metrics, readiness.
+    Report(Report),
+    /// End the worker. Nothing follows.
+    Stop(StopReason),
+}
+
+/// One execution of the handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which delivery; comes back with the outcome.
+    pub id: DeliveryId,
+    /// The record.
+    pub envelope: Arc<Envelope>,
+    /// The number of this delivery in the record's life, from 1.
+    pub attempt: u32,
+    /// The number of this execution in the delivery, from 1.
+    pub execution: u32,
+    /// The time before which the record had to wait; `None` on the source lane.
+    pub due: Option<Timestamp>,
+    /// How late the handler starts after `due`; `None` from the second execution on and on the source lane.
+    pub lateness: Option<Duration>,
+}
+
+/// One transaction, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Its number.
+    pub id: TransactionId,
+    /// The tasks whose offsets it moves; all epochs must still be valid before the offsets are sent.
+    pub tasks: Vec<TaskCommit>,
+    /// The records it writes, in order.
+    pub writes: Vec<Write>,
+    /// How many consumed records get their fate by it.
+    pub records: usize,
+    /// What was wrong with the last try; the shell checks that first and answers quickly where it still is.
+    pub probe: Option<Target>,
+}
+
+/// What a transaction commits for one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskCommit {
+    /// The task.
+    pub partition: Partition,
+    /// The epoch for which it was formed.
+    pub epoch: Epoch,
+    /// The next offset of each lane; always holds the source lane.
+    pub offsets: Vec<(Lane, Offset)>,
+    /// The mark for the source lane's metadata.
+    pub mark: CommitMark,
+}
+
+/// One record to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Where to.
+    pub target: Target,
+    /// The task that writes it; retry copies and dead letters go to this partition.
+    pub partition: Partition,
+    /// The time it carries; `None`: the client's time of writing.
+    pub timestamp: Option<Timestamp>,
+    /// The key.
+    pub key: Option<Bytes>,
+    /// The value.
+    pub value: Option<Bytes>,
+    /// All headers, in order.
+    pub headers: Vec<Header>,
+}
+
+/// A change that people must see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Tasks do not go on until `target` can be written again. Nothing is skipped.
+    Blocked {
+        /// The tasks.
+        partitions: Vec<Partition>,
+        /// What cannot be written.
+        target: Target,
+        /// The client's words.
+        detail: String,
+    },
+    /// The tasks go on.
+    Unblocked {
+        /// The tasks.
+        partitions: Vec<Partition>,
+        /// What can be written again.
+        target: Target,
+    },
+    /// Records got their fate, committed.
+    Settled(Vec<Fate>),
+    /// An invariant does not hold: a defect of redrive itself.
+    Broken(crate::core::invariant::Breach),
+}
+
+/// The committed fate of records that share lane, kind and reason; counted, not listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// The task.
+    pub partition: Partition,
+    /// The lane that they were read from.
+    pub lane: Lane,
+    /// What became of them.
+    pub kind: FateKind,
+    /// How many.
+    pub count: u64,
+}
+
+/// What became of a consumed record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FateKind {
+    /// Handled; its output, if any, is written.
+    Emit,
+    /// Waits in a tier after a failed attempt.
+    Retry(crate::core::outcome::Verdict),
+    /// Was copied to another tier without an attempt.
+    Hop,
+    /// Is a dead letter.
+    DeadLetter(crate::core::outcome::Verdict),
+}
+
+/// Why a worker ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// It was told to, and everything settled is committed.
+    Drained,
+    /// Another process uses this worker's transactional id.
+    TwinProcess {
+        /// How often it was fenced.
+        times: usize,
+    },
+}

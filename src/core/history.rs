@@ -1,0 +1,108 @@
+//! All failures of a record, compressed to a bounded header value.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use crate::core::class::{Class, Reason};
+use crate::core::outcome::Verdict;
+use crate::core::time::Timestamp;
+
+/// The longest text form, in bytes.
+pub const LONGEST: usize = 2048;
+
+/// Failures that share lane, class and reason, in the order of their first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    lane: String,
+    verdict: Verdict,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// All failures of a record, compressed by (lane, class, reason) to count, first and last. Text form:
+/// `source transient http-500 3 1700000000000 1700000009000; retry.5s …`; what no longer fits is only counted: `+7`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    entries: Vec<Entry>,
+    uncounted: u64,
+}
+
+impl History {
+    /// Adds one failure, seen in `lane` at `at`. The text form stays within [`LONGEST`] bytes.
+    pub fn add(&mut self, lane: &str, verdict: &Verdict, at: Timestamp) {
+        let known = self.entries.iter_mut().find(|entry| entry.lane == lane && entry.verdict == *verdict);
+        if let Some(entry) = known {
+            entry.count = entry.count.saturating_add(1);
+            entry.last = at;
+            return;
+        }
+        let verdict = verdict.clone();
+        self.entries.push(Entry { lane: lane.to_owned(), verdict, count: 1, first: at, last: at });
+        // Room for every count and the rest to grow to the longest number: the text never grows past the bound later.
+        let digits = self.entries.len().saturating_add(1).saturating_mul(20);
+        if self.to_string().len().saturating_add(digits) > LONGEST {
+            self.entries.pop();
+            self.uncounted = self.uncounted.saturating_add(1);
+        }
+    }
+
+    /// Whether there was no failure.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.uncounted == 0
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for Entry { lane, verdict: Verdict { class, reason }, count, first, last } in &self.entries {
+            write!(f, "{separator}{lane} {class} {reason} {count} {first} {last}")?;
+            separator = "; ";
+        }
+        if self.uncounted > 0 {
+            write!(f, "{separator}+{}", self.uncounted)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is not a history.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{part}` is not an entry of a failure history")]
+pub struct BadHistory {
+    /// The part that could not be read.
+    pub part: String,
+}
+
+impl FromStr for History {
+    type Err = BadHistory;
+
+    fn from_str(text: &str) -> Result<Self, BadHistory> {
+        let mut history = Self::default();
+        for part in text.split("; ").filter(|part| !part.is_empty()) {
+            let read = if let Some(count) = part.strip_prefix('+') {
+                count.parse().ok().map(|count| history.uncounted = count)
+            } else {
+                entry(part).map(|entry| history.entries.push(entry))
+            };
+            if read.is_none() {
+                let mut shown = String::new();
+                let _ = write!(shown, "{part:.80}");
+                return Err(BadHistory { part: shown });
+            }
+        }
+        Ok(history)
+    }
+}
+
+fn entry(part: &str) -> Option<Entry> {
+    let mut words = part.split(' ');
+    let lane = words.next()?.to_owned();
+    let class: Class = words.next()?.parse().ok()?;
+    let reason: Reason = words.next()?.parse().ok()?;
+    let count = words.next()?.parse().ok()?;
+    let first = Timestamp::from_millis(words.next()?.parse().ok()?);
+    let last = Timestamp::from_millis(words.next()?.parse().ok()?);
+    words.next().is_none().then_some(Entry { lane, verdict: Verdict { class, reason }, count, first, last })
+}

@@ -1,0 +1,16 @@
+//! The pure core: decides the fate of every record, without a clock, IO or threads.
+//!
+//! Owns the rules of failure, order and commit. Everything it knows arrives as an [`event::Event`] together with the
+//! time; everything it wants done leaves as an [`event::Action`]. So a whole cluster of workers runs in a seeded
+//! simulation.
+
+pub mod class;
+pub mod envelope;
+pub mod event;
+pub mod history;
+pub mod invariant;
+pub mod outcome;
+pub mod policy;
+pub mod position;
+pub mod record;
+pub mod time;

@@ -1,0 +1,114 @@
+//! What a pipeline's topology asks of the core, checked and in the core's own types.
+
+use std::time::Duration;
+
+use crate::core::position::{Lane, TierIndex, TopicName};
+use crate::core::record::HeaderName;
+
+/// Everything the core needs to know of one pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The source topic: the first part of every origin.
+    pub source: TopicName,
+    /// Where the identity of a source record comes from.
+    pub identity: IdentityPolicy,
+    /// The tries inside one delivery.
+    pub in_place: InPlace,
+    /// The tiers and how often the last is repeated.
+    pub ladder: Ladder,
+    /// From the first attempt; nothing is scheduled that could end after it.
+    pub deadline: Duration,
+    /// What an unknown outcome becomes.
+    pub unknown: UnknownOutcome,
+    /// The longest that one execution may take; zero where the handler has no time limit.
+    pub handler_timeout: Duration,
+    /// The bounds of what is in flight.
+    pub flow: Flow,
+}
+
+/// Where event id and operation id are read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdentityPolicy {
+    /// The header with the event id; absent (here or on the record): the origin is the event id.
+    pub event_id: Option<HeaderName>,
+    /// The header with the operation id. Absent here: the event id. Absent on the record: `no-operation-id`.
+    pub operation_id: Option<HeaderName>,
+}
+
+/// The tries inside one delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// How many executions one delivery may have, at least 1.
+    pub executions: u32,
+    /// The wait after execution *k* is uniform in `[0, min(cap, base·2^k)]`.
+    pub base: Duration,
+    /// The longest wait between two executions.
+    pub cap: Duration,
+    /// From the start of the delivery; no wait is started that would end after it.
+    pub budget: Duration,
+}
+
+/// The ordered tiers of a pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ladder {
+    /// The delay of each tier, rising. May be empty.
+    pub delays: Vec<Duration>,
+    /// How often the last tier is used before a record is exhausted, at least 1.
+    pub last_tier_repeats: u32,
+}
+
+impl Ladder {
+    /// The delay of a tier of this ladder.
+    pub fn delay(&self, tier: TierIndex) -> Option<Duration> {
+        self.delays.get(tier.index()).copied()
+    }
+
+    /// The tiers with their delays, shortest first.
+    pub fn tiers(&self) -> impl DoubleEndedIterator<Item = (TierIndex, Duration)> + '_ {
+        (0u16..)
+            .zip(&self.delays)
+            .map(|(index, delay)| (TierIndex(index), *delay))
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// The lanes of a task under this ladder: the source and each tier.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        (0..=self.delays.len()).map(Lane::at)
+    }
+
+    /// The most attempts a record can have in one life.
+    pub fn most_attempts(&self) -> u32 {
+        let tiers = u32::try_from(self.delays.len()).unwrap_or(u32::MAX);
+        match tiers {
+            0 => 1,
+            _ => tiers.saturating_add(self.last_tier_repeats),
+        }
+    }
+}
+
+/// What follows when a request went out and no verdict came back, and nothing can verify it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownOutcome {
+    /// A person decides: money is never taken twice because a timeout was read as a failure.
+    DeadLetter,
+    /// The handler is idempotent by operation id: it is treated as transient.
+    Retry,
+}
+
+/// The bounds of what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Records of one task that are being handled or wait for their commit to begin.
+    pub window: usize,
+    /// The oldest settled record waits no longer than this for its transaction.
+    pub commit_interval: Duration,
+    /// How long running handlers may take to end when the worker is told to stop.
+    pub drain: Duration,
+    /// How long running handlers may take to end when Kafka takes a task back; far below the session timeout.
+    pub revoke: Duration,
+    /// The broker gives up a transaction that is older than this.
+    pub transaction_timeout: Duration,
+    /// Offsets of idle lanes are committed again this often, so that the broker never expires them.
+    pub recommit: Duration,
+}

@@ -1,0 +1,187 @@
+//! Where a record is: topic, partition, offset, lane; and who may speak for a task: epoch, sequence.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The number of a partition; also the number of the task that owns it in every lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition(pub i32);
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The offset of a record, or of the next record to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub i64);
+
+impl Offset {
+    /// The offset behind this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The name of a Kafka topic, shared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicName(Arc<str>);
+
+impl TopicName {
+    /// A name as it is spelled in Kafka. The topology compiler checks names that users write.
+    pub fn new(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which tier of the ladder, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TierIndex(pub u16);
+
+impl TierIndex {
+    /// The place in the list of tiers.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A topic that a pipeline reads, by its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// The topic that the users write.
+    Source,
+    /// One retry topic with one delay.
+    Tier(TierIndex),
+}
+
+impl Lane {
+    /// The place of this lane in a task: the source, then the tiers in the ladder's order.
+    pub fn index(self) -> usize {
+        match self {
+            Self::Source => 0,
+            Self::Tier(tier) => tier.index().saturating_add(1),
+        }
+    }
+
+    /// The lane at a place of [`Lane::index`].
+    pub fn at(index: usize) -> Self {
+        match index.checked_sub(1) {
+            None => Self::Source,
+            Some(tier) => Self::Tier(TierIndex(u16::try_from(tier).unwrap_or(u16::MAX))),
+        }
+    }
+}
+
+/// The source record that everything about it leads back to. Text form: `topic/partition/offset`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The source topic.
+    pub topic: TopicName,
+    /// Its partition.
+    pub partition: Partition,
+    /// The record's offset there.
+    pub offset: Offset,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.topic, self.partition, self.offset)
+    }
+}
+
+/// redrive's own number for one assignment of a task, never reused within a worker. Kafka's is the generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The epoch of the next assignment.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// Counts the transactions of a task; travels in the metadata of the source partition's committed offset and tells,
+/// after a commit without an answer, whether it took place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// The number of the task's next transaction.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// Says which worker, of all that ever lived, wrote a commit: drawn at random when the worker starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WriterId(pub u64);
+
+/// What the metadata of a task's committed source offset says. Text form: `1 seq=17 by=00000000000000ab`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitMark {
+    /// The number of the transaction that wrote it.
+    pub sequence: Sequence,
+    /// The worker that wrote it.
+    pub writer: WriterId,
+}
+
+impl fmt::Display for CommitMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 seq={} by={:016x}", self.sequence.0, self.writer.0)
+    }
+}
+
+/// Commit metadata that is not redrive's, or of a format that this version does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("commit metadata `{text}` is not a mark of redrive")]
+pub struct BadCommitMark {
+    /// The metadata as found.
+    pub text: String,
+}
+
+impl FromStr for CommitMark {
+    type Err = BadCommitMark;
+
+    /// Reads the text form; further words, which later versions may add, are passed over.
+    fn from_str(text: &str) -> Result<Self, BadCommitMark> {
+        let bad = || BadCommitMark { text: text.to_owned() };
+        let mut words = text.split(' ');
+        if words.next() != Some("1") {
+            return Err(bad());
+        }
+        let (mut sequence, mut writer) = (None, None);
+        for word in words {
+            if let Some(number) = word.strip_prefix("seq=") {
+                sequence = number.parse().ok().map(Sequence);
+            } else if let Some(id) = word.strip_prefix("by=") {
+                writer = u64::from_str_radix(id, 16).ok().map(WriterId);
+            }
+        }
+        match (sequence, writer) {
+            (Some(sequence), Some(writer)) => Ok(Self { sequence, writer }),
+            (None, _) | (_, None) => Err(bad()),
+        }
+    }
+}

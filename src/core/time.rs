@@ -1,0 +1,70 @@
+//! Wall time, monotonic time, and the pair of both that enters the core with every event.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Milliseconds since the Unix epoch, as Kafka stamps records. May be negative or far away: it comes from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The time `millis` milliseconds after the Unix epoch.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This time plus `wait`, at the end of time where that is too far.
+    #[must_use]
+    pub fn plus(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero where it is not later.
+    pub fn since(self, earlier: Self) -> Duration {
+        let millis = self.0.saturating_sub(earlier.0);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Time that only goes forward, counted from an arbitrary start of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Monotonic(Duration);
+
+impl Monotonic {
+    /// The moment `elapsed` after the process's own start of time.
+    pub const fn from_start(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// This moment plus `wait`.
+    #[must_use]
+    pub fn plus(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(wait))
+    }
+
+    /// How long after `earlier` this is; zero where it is not later.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Both clocks, read together. Wall time decides what outlives the process, monotonic time every wait inside it, so
+/// a jump of the wall clock neither releases a waiting record early nor stalls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// What the calendar says.
+    pub wall: Timestamp,
+    /// What the stopwatch says.
+    pub mono: Monotonic,
+}

@@ -1,0 +1,7 @@
+//! redrive: a Kafka-native retry-topic stream processor.
+
+pub mod core;
+pub mod topology;
+
+#[cfg(feature = "runtime")]
+pub mod handler;

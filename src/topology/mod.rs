@@ -1,0 +1,3 @@
+//! The topology: what a user declares, compiled to values that are valid by construction.
+
+pub mod model;

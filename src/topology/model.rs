@@ -1,0 +1,238 @@
+//! The compiled topology. Only the compiler makes one, so whatever holds one may rely on it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::core::policy::Policy;
+use crate::core::position::{Lane, TopicName};
+use crate::core::record::HeaderName;
+use crate::core::time::Timestamp;
+
+/// One deployment: where Kafka is, and the pipelines.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// First part of every topic, group and transactional id that redrive owns.
+    pub app: String,
+    /// Where Kafka is.
+    pub kafka: Kafka,
+    /// Probes and metrics.
+    pub http: Http,
+    /// The pipelines, in the order of the file.
+    pub pipelines: Vec<Pipeline>,
+}
+
+/// Where Kafka is and how to talk to it.
+#[derive(Clone, Debug)]
+pub struct Kafka {
+    /// `host:port` of the brokers to begin with.
+    pub bootstrap: Vec<String>,
+    /// Further properties of the client; none that carries a guarantee.
+    pub properties: BTreeMap<String, Text>,
+}
+
+/// A string of the topology that may be secret; its `Debug` and `Display` hide it where it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The text itself.
+    pub plain: String,
+    /// Whether it may be shown.
+    pub shown: Shown,
+}
+
+/// Whether a text may be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// As it is.
+    Plain,
+    /// As `***`.
+    Masked,
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shown {
+            Shown::Plain => f.write_str(&self.plain),
+            Shown::Masked => f.write_str("***"),
+        }
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// Where probes and metrics listen.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// Probes, metrics.
+    pub listen: SocketAddr,
+}
+
+/// One source topic, one handler, an optional output, one consumer group, and its own topics.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// Its name in the file.
+    pub name: String,
+    /// The consumer group: `<app>.<name>`.
+    pub group: String,
+    /// The topic it reads.
+    pub source: TopicName,
+    /// Where it starts where nothing is committed.
+    pub start: Start,
+    /// The topic of its output.
+    pub output: Option<TopicName>,
+    /// Further outputs by name, for handlers written in Rust.
+    pub outputs: BTreeMap<String, TopicName>,
+    /// Its handler.
+    pub handler: HandlerSpec,
+    /// What the core decides by.
+    pub policy: Policy,
+    /// Its tiers, in the ladder's order, as many as `policy.ladder` has delays.
+    pub tiers: Vec<Tier>,
+    /// Its dead letter topic.
+    pub dead_letter: OwnTopic,
+    /// Its state topic.
+    pub state: OwnTopic,
+    /// How its own topics are made.
+    pub topics: TopicSettings,
+    /// Its threads and timeouts.
+    pub workers: Workers,
+}
+
+/// One tier of the ladder.
+#[derive(Clone, Debug)]
+pub struct Tier {
+    /// The lane's word: `retry.5s`.
+    pub label: String,
+    /// How long a record waits in it.
+    pub delay: Duration,
+    /// Its topic.
+    pub topic: OwnTopic,
+}
+
+/// A topic that redrive owns.
+#[derive(Clone, Debug)]
+pub struct OwnTopic {
+    /// Its name in Kafka.
+    pub name: TopicName,
+    /// How long it keeps records, at least; `None`: compacted, for ever.
+    pub retention: Option<Duration>,
+}
+
+/// How topics are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// Replicas; `None`: the broker's default.
+    pub replication: Option<u16>,
+    /// `min.insync.replicas`; `None`: the broker's default.
+    pub min_isr: Option<u16>,
+}
+
+/// Where a pipeline starts where its group has no committed offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At the log's start.
+    Earliest,
+    /// At the log's end, resolved once.
+    Latest,
+    /// At the first record at or after this time.
+    At(Timestamp),
+    /// Where this consumer group stands.
+    Group(String),
+}
+
+/// Which handler, and how.
+#[derive(Clone, Debug)]
+pub enum HandlerSpec {
+    /// An HTTP endpoint.
+    Http(Box<HttpHandler>),
+    /// Hands the value on, with rules to fail for tests and demos.
+    Passthrough(Passthrough),
+    /// A handler written in Rust, registered under this name.
+    Rust {
+        /// The name.
+        name: String,
+    },
+}
+
+/// An HTTP endpoint that is called once per execution.
+#[derive(Clone, Debug)]
+pub struct HttpHandler {
+    /// Where to POST.
+    pub url: String,
+    /// The longest that one call may take.
+    pub timeout: Duration,
+    /// The most calls at a time, per worker.
+    pub concurrency: usize,
+    /// Headers sent with every call.
+    pub headers: Vec<(String, Text)>,
+    /// Bearer token, and where it comes from, so that it can be read again when it was refused.
+    pub token: Option<Token>,
+    /// Further certificate authorities, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// Foreign headers that are handed on.
+    pub forward_headers: Vec<HeaderName>,
+}
+
+/// A bearer token.
+#[derive(Clone, Debug)]
+pub enum Token {
+    /// Given once, at start.
+    Fixed(Text),
+    /// The content of this file, read again when the handler answers 401.
+    File(PathBuf),
+}
+
+/// The handler for tests and demos: output = value.
+#[derive(Clone, Debug, Default)]
+pub struct Passthrough {
+    /// Rules to fail, first match wins.
+    pub fail: Vec<FailRule>,
+}
+
+/// Makes some deliveries fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailRule {
+    /// Only records whose key starts with this; empty: all.
+    pub key_prefix: Vec<u8>,
+    /// Up to and including this attempt; `None`: always.
+    pub attempts: Option<u32>,
+    /// With this class.
+    pub class: crate::core::class::Class,
+    /// And this reason.
+    pub reason: crate::core::class::ReasonName,
+    /// After this long.
+    pub after: Duration,
+}
+
+/// Threads and timeouts of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// Worker threads in this process.
+    pub threads: usize,
+    /// Kafka's session timeout of the group's members.
+    pub session_timeout: Duration,
+}
+
+impl Pipeline {
+    /// The word of a lane of this pipeline: `source`, `retry.5s`.
+    pub fn lane_label(&self, lane: Lane) -> &str {
+        match lane {
+            Lane::Source => "source",
+            Lane::Tier(tier) => self.tiers.get(tier.index()).map_or("retry", |tier| &tier.label),
+        }
+    }
+
+    /// The topic of a lane of this pipeline.
+    pub fn lane_topic(&self, lane: Lane) -> &TopicName {
+        match lane {
+            Lane::Source => &self.source,
+            Lane::Tier(tier) => self.tiers.get(tier.index()).map_or(&self.source, |tier| &tier.topic.name),
+        }
+    }
+}
