@@ -1,0 +1,253 @@
+//! A real Kafka for tests, started by the test run and ended with it, and plain ways to write and read it.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio, id};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{Offset, TopicPartitionList};
+
+/// No call to a local broker takes longer, a restart included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A running broker. Dropped, it is killed and its folder removed; so it is, too, when this process ends in any other way.
+#[derive(Debug)]
+pub(crate) struct Kafka {
+    folder: PathBuf,
+    bootstrap: String,
+}
+
+/// A record as it lies in a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) timestamp: Option<i64>,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+#[allow(dead_code, reason = "every test target takes what it needs")]
+impl Kafka {
+    /// The broker that the tests of this process share.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<Kafka> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// A broker of one's own.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A broker of one's own with further properties, `key=value`.
+    pub(crate) fn start_with(properties: &[&str]) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("redrive-kafka-{}-{number}", id()));
+        let owner = id().to_string();
+        let mut arguments = vec!["--owner", &owner, "--wipe"];
+        arguments.extend(properties);
+        let bootstrap = script("start", &folder, &arguments);
+        Self { folder, bootstrap }
+    }
+
+    /// `host:port` of the broker.
+    pub(crate) fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// Ends it by SIGKILL; data and port are kept.
+    pub(crate) fn kill(&self) {
+        script("kill", &self.folder, &[]);
+    }
+
+    /// Starts it again after [`Self::kill`], or ends it in order and starts it again.
+    pub(crate) fn restart(&self) {
+        script("restart", &self.folder, &[]);
+    }
+
+    /// Makes a topic with a name of its own that begins with `prefix`.
+    pub(crate) fn topic(&self, prefix: &str, partitions: i32) -> String {
+        let name = self.name(prefix);
+        self.create(&name, partitions, &[]);
+        name
+    }
+
+    /// A name that no other test uses.
+    pub(crate) fn name(&self, prefix: &str) -> String {
+        format!("{prefix}-{}-{}", id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes a topic.
+    pub(crate) fn create(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        topic.config.extend(config);
+        let created = block_on(self.admin().create_topics([&topic], &options())).expect("create the topic");
+        assert!(created.iter().all(Result::is_ok), "create {name}: {created:?}");
+    }
+
+    /// Removes a topic.
+    pub(crate) fn delete(&self, name: &str) {
+        let deleted = block_on(self.admin().delete_topics(&[name], &options())).expect("delete the topic");
+        assert!(deleted.iter().all(Result::is_ok), "delete {name}: {deleted:?}");
+    }
+
+    /// Writes records without a transaction, to the given partition or where the key belongs.
+    pub(crate) fn produce(&self, topic: &str, partition: Option<i32>, records: &[(Option<&[u8]>, Option<&[u8]>)]) {
+        let plain = records.iter().map(|(key, value)| (*key, *value, OwnedHeaders::new()));
+        self.produce_with_headers(topic, partition, plain);
+    }
+
+    /// As [`Self::produce`], with headers.
+    pub(crate) fn produce_with_headers<'a>(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        records: impl IntoIterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>, OwnedHeaders)>,
+    ) {
+        let producer: BaseProducer = self
+            .config()
+            .set("partitioner", "murmur2_random")
+            .set("linger.ms", "5")
+            .set("message.max.bytes", "100000000")
+            .create()
+            .expect("make a producer");
+        for (key, payload, headers) in records {
+            let mut record = BaseRecord::<[u8], [u8]> {
+                topic,
+                partition,
+                payload,
+                key,
+                timestamp: None,
+                headers: Some(headers),
+                delivery_opaque: (),
+            };
+            while let Err((error, back)) = producer.send(record) {
+                assert_eq!(
+                    error.rdkafka_error_code(),
+                    Some(rdkafka::types::RDKafkaErrorCode::QueueFull),
+                    "produce to {topic}"
+                );
+                producer.poll(Duration::from_millis(10));
+                record = back;
+            }
+        }
+        producer.flush(PATIENCE).expect("flush");
+    }
+
+    /// Everything committed in a topic up to its last stable offset, by partition and offset.
+    pub(crate) fn read(&self, topic: &str) -> Vec<Found> {
+        self.read_by(topic, "read_committed")
+    }
+
+    /// As [`Self::read`], with what was never committed or was aborted.
+    pub(crate) fn read_uncommitted(&self, topic: &str) -> Vec<Found> {
+        self.read_by(topic, "read_uncommitted")
+    }
+
+    fn read_by(&self, topic: &str, isolation: &str) -> Vec<Found> {
+        let consumer: BaseConsumer = self
+            .config()
+            .set("group.id", "redrive-test-reader")
+            .set("isolation.level", isolation)
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("fetch.wait.max.ms", "50")
+            .create()
+            .expect("make a consumer");
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("fetch metadata");
+        let mut open: BTreeSet<i32> =
+            metadata.topics().iter().flat_map(|topic| topic.partitions()).map(|partition| partition.id()).collect();
+        let mut list = TopicPartitionList::new();
+        for partition in &open {
+            list.add_partition_offset(topic, *partition, Offset::Beginning).expect("a position");
+        }
+        consumer.assign(&list).expect("assign");
+        drop(list);
+        let started = now();
+        let mut found = Vec::new();
+        while !open.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "{topic}: no end of partitions {open:?}");
+            match consumer.poll(Duration::from_millis(100)) {
+                None => {}
+                Some(Ok(record)) => found.push(Found {
+                    partition: record.partition(),
+                    offset: record.offset(),
+                    timestamp: record.timestamp().to_millis(),
+                    key: record.key().map(<[u8]>::to_vec),
+                    value: record.payload().map(<[u8]>::to_vec),
+                    headers: record.headers().map_or_else(Vec::new, |headers| {
+                        headers
+                            .iter()
+                            .map(|Header { key, value }| (key.to_owned(), value.map(<[u8]>::to_vec)))
+                            .collect()
+                    }),
+                }),
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    open.remove(&partition);
+                }
+                Some(Err(error)) => panic!("read {topic}: {error}"),
+            }
+        }
+        found.sort_by_key(|found| (found.partition, found.offset));
+        found
+    }
+
+    /// Settings of a client of this broker.
+    pub(crate) fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.bootstrap);
+        config
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().expect("make an admin client")
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        // The watchdog does it where this fails.
+        let _ = command("wipe", &self.folder, &[]).status();
+    }
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+#[allow(clippy::disallowed_methods, reason = "the bound of a test's wait")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn command(name: &str, folder: &PathBuf, arguments: &[&str]) -> Command {
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kafka"));
+    command.arg(name).arg(folder).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// The last line that the script prints.
+fn script(name: &str, folder: &PathBuf, arguments: &[&str]) -> String {
+    let output = command(name, folder, arguments).output().expect("run scripts/kafka");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scripts/kafka {name}: {talk}");
+    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+}
