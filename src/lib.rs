@@ -5,3 +5,5 @@ pub mod topology;
 
 #[cfg(feature = "runtime")]
 pub mod handler;
+#[cfg(feature = "runtime")]
+pub(crate) mod kafka;

@@ -106,7 +106,12 @@ impl Kafka {
     }
 
     /// Writes records without a transaction, to the given partition or where the key belongs.
-    pub(crate) fn produce(&self, topic: &str, partition: Option<i32>, records: &[(Option<&[u8]>, Option<&[u8]>)]) {
+    pub(crate) fn produce(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        records: &[(Option<&[u8]>, Option<&[u8]>)],
+    ) {
         let plain = records.iter().map(|(key, value)| (*key, *value, OwnedHeaders::new()));
         self.produce_with_headers(topic, partition, plain);
     }
@@ -169,8 +174,12 @@ impl Kafka {
             .create()
             .expect("make a consumer");
         let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("fetch metadata");
-        let mut open: BTreeSet<i32> =
-            metadata.topics().iter().flat_map(|topic| topic.partitions()).map(|partition| partition.id()).collect();
+        let mut open: BTreeSet<i32> = metadata
+            .topics()
+            .iter()
+            .flat_map(|topic| topic.partitions())
+            .map(|partition| partition.id())
+            .collect();
         let mut list = TopicPartitionList::new();
         for partition in &open {
             list.add_partition_offset(topic, *partition, Offset::Beginning).expect("a position");

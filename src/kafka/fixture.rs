@@ -1,0 +1,66 @@
+//! A pipeline for the tests of this module.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
+use crate::core::position::TopicName;
+use crate::topology::model::{
+    HandlerSpec, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Workers,
+};
+
+pub(super) fn kafka(bootstrap: &str) -> Kafka {
+    Kafka { bootstrap: vec![bootstrap.to_owned()], properties: BTreeMap::new() }
+}
+
+/// Pipeline `<name>` of app `t`: reads `<name>.in`, writes `<name>.out`, with tiers of 5 s and 1 min.
+pub(super) fn pipeline(name: &str) -> Pipeline {
+    let delays = [("5s", Duration::from_secs(5)), ("1m", Duration::from_secs(60))];
+    let own =
+        |suffix: &str, retention| OwnTopic { name: TopicName::new(&format!("t.{name}.{suffix}")), retention };
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let source = TopicName::new(&format!("{name}.in"));
+    Pipeline {
+        name: name.to_owned(),
+        group: format!("t.{name}"),
+        source: source.clone(),
+        start: Start::Earliest,
+        output: Some(TopicName::new(&format!("{name}.out"))),
+        outputs: BTreeMap::new(),
+        handler: HandlerSpec::Passthrough(Passthrough::default()),
+        policy: Policy {
+            source,
+            identity: IdentityPolicy::default(),
+            in_place: InPlace {
+                executions: 1,
+                base: Duration::from_millis(100),
+                cap: Duration::from_secs(2),
+                budget: Duration::from_secs(10),
+            },
+            ladder: Ladder { delays: delays.map(|(_, delay)| delay).to_vec(), last_tier_repeats: 1 },
+            deadline: Duration::from_secs(3600),
+            unknown: UnknownOutcome::DeadLetter,
+            handler_timeout: Duration::ZERO,
+            flow: Flow {
+                window: 256,
+                commit_interval: Duration::from_millis(50),
+                drain: Duration::from_secs(20),
+                revoke: Duration::from_secs(5),
+                transaction_timeout: Duration::from_secs(10),
+                recommit: Duration::from_secs(3600),
+            },
+        },
+        tiers: delays
+            .iter()
+            .map(|(label, delay)| Tier {
+                label: format!("retry.{label}"),
+                delay: *delay,
+                topic: own(&format!("retry.{label}"), Some(week)),
+            })
+            .collect(),
+        dead_letter: own("dlq", Some(week * 2)),
+        state: own("state", None),
+        topics: TopicSettings { replication: None, min_isr: None },
+        workers: Workers { threads: 1, session_timeout: Duration::from_secs(15) },
+    }
+}

@@ -1,0 +1,150 @@
+//! What is in flight and what failed, told by the client's delivery reports.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+
+use crate::kafka::stopwatch::Stopwatch;
+
+/// A record that was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka) struct DeliveryFailure {
+    /// Its place in the transaction.
+    pub(in crate::kafka) index: usize,
+    /// Why.
+    pub(in crate::kafka) code: RDKafkaErrorCode,
+}
+
+/// Records were still in flight when the time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka) struct StillInFlight(pub(in crate::kafka) usize);
+
+/// Counts the records of one producer. Written by the client's thread, read by the transactor's.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    in_flight: AtomicUsize,
+    told: Mutex<Told>,
+    none_in_flight: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    failure: Option<DeliveryFailure>,
+    authentication: Option<String>,
+}
+
+impl Ledger {
+    pub(super) fn reset(&self) {
+        self.lock().failure = None;
+    }
+
+    /// Before the record is handed to the client, since its report may come at once.
+    pub(super) fn sent(&self) {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn not_sent(&self) {
+        self.landed();
+    }
+
+    pub(super) fn failure(&self) -> Option<DeliveryFailure> {
+        self.lock().failure
+    }
+
+    pub(super) fn authentication_failure(&self) -> Option<String> {
+        self.lock().authentication.clone()
+    }
+
+    pub(super) fn wait_until_none_in_flight(&self, bound: Duration) -> Result<(), StillInFlight> {
+        let clock = Stopwatch::start();
+        let mut told = self.lock();
+        loop {
+            match self.in_flight.load(Ordering::Acquire) {
+                0 => return Ok(()),
+                in_flight => {
+                    let Some(left) = clock.left_of(bound) else {
+                        return Err(StillInFlight(in_flight));
+                    };
+                    told = self
+                        .none_in_flight
+                        .wait_timeout(told, left)
+                        .map_or_else(|poisoned| poisoned.into_inner().0, |(told, _)| told);
+                }
+            }
+        }
+    }
+
+    fn landed(&self) {
+        if self.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Under the lock: a waiter that has just read the count is not yet asleep.
+            let _told = self.lock();
+            self.none_in_flight.notify_all();
+        }
+    }
+
+    /// Every step under the lock is whole.
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When several records fail, the one that says most: its own fault, then its topic's, then whatever fell with it.
+fn weight(code: RDKafkaErrorCode) -> u8 {
+    match code {
+        RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight => 0,
+        RDKafkaErrorCode::MessageTimedOut => 1,
+        RDKafkaErrorCode::MessageSizeTooLarge
+        | RDKafkaErrorCode::InvalidRecord
+        | RDKafkaErrorCode::InvalidTimestamp
+        | RDKafkaErrorCode::MessageBatchTooLarge => 3,
+        _ => 2,
+    }
+}
+
+impl ClientContext for Ledger {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error => tracing::warn!(client = "producer", facility, "{text}"),
+            RDKafkaLogLevel::Warning | RDKafkaLogLevel::Notice => {
+                tracing::info!(client = "producer", facility, "{text}");
+            }
+            RDKafkaLogLevel::Info | RDKafkaLogLevel::Debug => {
+                tracing::debug!(client = "producer", facility, "{text}");
+            }
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(client = "producer", %error, "{reason}");
+        if matches!(
+            error.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
+        ) {
+            self.lock().authentication = Some(reason.to_owned());
+        }
+    }
+}
+
+impl ProducerContext for Ledger {
+    /// The place of the record in its transaction.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, index: usize) {
+        if let Err((error, _)) = result {
+            let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+            let mut told = self.lock();
+            if told.failure.is_none_or(|known| weight(code) > weight(known.code)) {
+                told.failure = Some(DeliveryFailure { index, code });
+            }
+        }
+        self.landed();
+    }
+}

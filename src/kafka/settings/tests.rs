@@ -1,0 +1,78 @@
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, DefaultConsumerContext};
+use rdkafka::producer::{BaseProducer, DefaultProducerContext};
+
+use super::*;
+use crate::kafka::fixture;
+use crate::topology::model::Text;
+
+fn with(property: &str, value: &str, shown: Shown) -> Kafka {
+    let mut kafka = fixture::kafka("127.0.0.1:1");
+    kafka.properties.insert(property.to_owned(), Text { plain: value.to_owned(), shown });
+    kafka
+}
+
+#[test]
+fn the_client_takes_the_settings_of_every_kind() {
+    let (kafka, pipeline) = (fixture::kafka("127.0.0.1:1"), fixture::pipeline("p"));
+    for config in [source_consumer(&kafka, &pipeline), lane_consumer(&kafka, &pipeline)] {
+        let made: Result<BaseConsumer<_>, _> = create(&config, DefaultConsumerContext, &kafka);
+        assert_eq!(made.err(), None);
+    }
+    for config in [transactional_producer(&kafka, &pipeline, "id", 1_000_000), admin(&kafka, "admin")] {
+        let made: Result<BaseProducer<_>, _> = create(&config, DefaultProducerContext, &kafka);
+        assert_eq!(made.err(), None);
+    }
+}
+
+#[test]
+fn users_overrule_defaults_and_never_what_carries_a_guarantee() {
+    let pipeline = fixture::pipeline("p");
+
+    let kafka = with("fetch.wait.max.ms", "7", Shown::Plain);
+    assert_eq!(source_consumer(&kafka, &pipeline).get("fetch.wait.max.ms"), Some("7"));
+
+    let kafka = with("isolation.level", "read_uncommitted", Shown::Plain);
+    assert_eq!(source_consumer(&kafka, &pipeline).get("isolation.level"), Some("read_committed"));
+
+    let kafka = with("enable.auto.commit", "true", Shown::Plain);
+    assert_eq!(lane_consumer(&kafka, &pipeline).get("enable.auto.commit"), Some("false"));
+
+    let kafka = with("acks", "1", Shown::Plain);
+    assert_eq!(transactional_producer(&kafka, &pipeline, "id", 1000).get("acks"), Some("all"));
+}
+
+#[test]
+fn another_name_of_our_property_is_no_way_around_it() {
+    let (kafka, pipeline) = (with("queue.buffering.max.ms", "500", Shown::Plain), fixture::pipeline("p"));
+    let config = transactional_producer(&kafka, &pipeline, "id", 1000);
+    let native = config.create_native_config().unwrap();
+    assert_eq!(native.get("linger.ms").unwrap().trim_end_matches('\0'), "0");
+}
+
+#[test]
+fn an_unknown_property_is_named_and_a_secret_is_hidden() {
+    let pipeline = fixture::pipeline("p");
+    let kafka = with("no.such.property", "1", Shown::Plain);
+    let made: Result<BaseConsumer<_>, _> =
+        create(&source_consumer(&kafka, &pipeline), DefaultConsumerContext, &kafka);
+    let text = made.err().unwrap().to_string();
+    assert!(text.contains("`no.such.property`"), "{text}");
+
+    let kafka = with("security.protocol", "hunter2", Shown::Masked);
+    let made: Result<BaseConsumer<_>, _> =
+        create(&source_consumer(&kafka, &pipeline), DefaultConsumerContext, &kafka);
+    let text = made.err().unwrap().to_string();
+    assert!(text.contains("`security.protocol`") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn a_transaction_is_shorter_than_the_session() {
+    let mut pipeline = fixture::pipeline("p");
+    for seconds in [3, 6, 15, 60] {
+        pipeline.workers.session_timeout = Duration::from_secs(seconds);
+        assert!(transaction_timeout(&pipeline) < pipeline.workers.session_timeout);
+        assert!(message_timeout(&pipeline) < transaction_timeout(&pipeline));
+    }
+}

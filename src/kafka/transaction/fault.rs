@@ -1,0 +1,87 @@
+//! Why a transaction is given up, and what that does to its producer.
+
+use rdkafka::error::RDKafkaErrorCode;
+
+use crate::core::event::{AbortCause, Target};
+use crate::core::position::Partition;
+use crate::kafka::producer::Trouble;
+
+/// Why a transaction is given up before its commit was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is to be aborted.
+    Abort(AbortCause, Wear),
+    /// The producer was fenced.
+    Fenced,
+    /// The producer is dead, or nobody knows.
+    Broken(String),
+}
+
+/// What is left of a producer after an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wear {
+    /// It can go on.
+    Sound,
+    /// Its sequence numbers have a gap: its next transaction on that partition would fail, too, through no fault of the
+    /// records in it.
+    Worn,
+}
+
+/// What an error says about the record or the topic that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// The record is refused as it is.
+    Record,
+    /// The topic cannot be written.
+    Topic,
+    /// No answer in time; the topic's metadata may show why.
+    Unanswered,
+    /// Neither.
+    Nobody,
+}
+
+impl From<Trouble> for Fault {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Again(detail) => Self::Abort(AbortCause::Passing { detail }, Wear::Worn),
+            Trouble::Abort { detail, .. } => Self::Abort(AbortCause::Passing { detail }, Wear::Sound),
+            Trouble::Fenced(_) => Self::Fenced,
+            Trouble::Broken(detail) => Self::Broken(detail),
+        }
+    }
+}
+
+/// Sorts an error of a record.
+pub(super) fn blame(code: RDKafkaErrorCode) -> Blame {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the client's list of errors grows; only these name somebody"
+    )]
+    match code {
+        // 10, 18, 87, 32 and 4 of the protocol, and the client's own limit, which bears the name of the first.
+        RDKafkaErrorCode::MessageSizeTooLarge
+        | RDKafkaErrorCode::MessageBatchTooLarge
+        | RDKafkaErrorCode::InvalidRecord
+        | RDKafkaErrorCode::InvalidTimestamp
+        | RDKafkaErrorCode::InvalidMessageSize => Blame::Record,
+        RDKafkaErrorCode::UnknownTopic
+        | RDKafkaErrorCode::UnknownPartition
+        | RDKafkaErrorCode::UnknownTopicOrPartition
+        | RDKafkaErrorCode::InvalidTopic
+        | RDKafkaErrorCode::TopicAuthorizationFailed
+        | RDKafkaErrorCode::LeaderNotAvailable
+        | RDKafkaErrorCode::NotEnoughReplicas
+        | RDKafkaErrorCode::NotEnoughReplicasAfterAppend
+        | RDKafkaErrorCode::PolicyViolation
+        | RDKafkaErrorCode::UnsupportedForMessageFormat => Blame::Topic,
+        RDKafkaErrorCode::MessageTimedOut
+        | RDKafkaErrorCode::PurgeQueue
+        | RDKafkaErrorCode::PurgeInflight => Blame::Unanswered,
+        _ => Blame::Nobody,
+    }
+}
+
+/// The cause of an abort by an error that blames a record or a topic.
+pub(super) fn refused(target: Target, partition: Partition, detail: String) -> AbortCause {
+    AbortCause::Refused { target, partition, detail }
+}

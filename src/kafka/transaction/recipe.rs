@@ -1,0 +1,258 @@
+//! One transaction, whole: begin, produce, wait, check epochs, send offsets, commit; and what an error does to it.
+
+use std::time::Duration;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::topic_partition_list::Offset as ClientOffset;
+
+use crate::core::event::{AbortCause, Target, Transaction, TransactionResult, Write};
+use crate::core::position::{Lane, Partition, TopicName};
+use crate::kafka::group::GroupMetadata;
+use crate::kafka::producer::{Producer, SendError, Trouble};
+use crate::kafka::settings;
+use crate::kafka::stopwatch::Stopwatch;
+use crate::kafka::transaction::fault::{self, Blame, Fault, Wear};
+use crate::kafka::transaction::slots::{HealError, Slot};
+use crate::kafka::transaction::{Fatal, Work};
+
+/// One call to the coordinator; repeated where the transaction leaves time.
+const CALL: Duration = Duration::from_secs(5);
+/// One question about a topic.
+const LOOK: Duration = Duration::from_secs(5);
+/// Delivery reports of records that timed out come this much later at most.
+const REPORT: Duration = Duration::from_secs(5);
+
+impl Work {
+    /// Carries out one transaction. Blocks until its result is certain, or certainly unknown.
+    pub(super) fn carry_out(
+        &mut self,
+        transaction: &Transaction,
+        group: &GroupMetadata,
+    ) -> Result<TransactionResult, Fatal> {
+        match self.slots.heal() {
+            Ok(()) => {}
+            Err(HealError::Again(detail)) => return Ok(passing(detail)),
+            Err(HealError::Never(detail)) => return Err(Fatal(detail)),
+        }
+        let slot = self.slots.take_turn();
+        let clock = Stopwatch::start();
+        let Some(producer) = self.slots.producer(slot) else {
+            return Ok(passing("the producer is gone".to_owned()));
+        };
+        if let Some(cause) = transaction.probe.and_then(|target| self.probe(producer, target, transaction)) {
+            return Ok(TransactionResult::Aborted(cause));
+        }
+        match self.prepare(producer, transaction, group, clock) {
+            Ok(()) => Ok(self.commit(slot)),
+            Err(fault) => Ok(self.give_up(slot, fault, clock)),
+        }
+    }
+
+    /// Everything before the commit.
+    fn prepare(
+        &self,
+        producer: &Producer,
+        transaction: &Transaction,
+        group: &GroupMetadata,
+        clock: Stopwatch,
+    ) -> Result<(), Fault> {
+        producer.begin()?;
+        self.produce(producer, transaction)?;
+        // Between the forming of this transaction and now the group may have taken a task away.
+        for task in &transaction.tasks {
+            if !self.epochs.is_current(task.partition, task.epoch) {
+                let detail = format!("task `{}` is no longer ours", task.partition);
+                return Err(Fault::Abort(AbortCause::Passing { detail }, Wear::Sound));
+            }
+        }
+        let offsets = self.offsets(transaction)?;
+        let bound = settings::transaction_timeout(&self.settings.pipeline);
+        loop {
+            match producer.send_offsets(&offsets, group, CALL) {
+                Ok(()) => return Ok(()),
+                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    /// Queues all records and waits until the broker has them.
+    fn produce(&self, producer: &Producer, transaction: &Transaction) -> Result<(), Fault> {
+        let bound = settings::message_timeout(&self.settings.pipeline).saturating_add(REPORT);
+        for (index, write) in transaction.writes.iter().enumerate() {
+            let topic = self.topic(write.target)?;
+            let partition = explicit_partition(write);
+            loop {
+                match producer.send(topic.as_str(), partition, index, write) {
+                    Ok(()) => break,
+                    Err(SendError::QueueFull) => self.settle(producer, transaction, bound)?,
+                    // The client would commit without this record.
+                    Err(SendError::Failed(code)) => {
+                        let cause = self.cause(producer, write, code);
+                        return Err(Fault::Abort(cause, Wear::Sound));
+                    }
+                }
+            }
+        }
+        self.settle(producer, transaction, bound)
+    }
+
+    /// Waits until nothing is in flight and looks at what became of it.
+    fn settle(&self, producer: &Producer, transaction: &Transaction, bound: Duration) -> Result<(), Fault> {
+        if let Err(left) = producer.wait_for_deliveries(bound) {
+            return Err(Fault::Broken(format!("`{}` records without a delivery report", left.0)));
+        }
+        let Some(failure) = producer.delivery_failure() else {
+            return Ok(());
+        };
+        let mut code = failure.code;
+        match producer.transaction_error() {
+            Some(dead @ (Trouble::Fenced(_) | Trouble::Broken(_))) => return Err(dead.into()),
+            // The coordinator refused a partition; the records only ran out of time.
+            Some(Trouble::Abort { code: doom, .. }) if fault::blame(code) == Blame::Unanswered => code = doom,
+            Some(Trouble::Abort { .. } | Trouble::Again(_)) | None => {}
+        }
+        let cause = match transaction.writes.get(failure.index) {
+            Some(write) => self.cause(producer, write, code),
+            None => AbortCause::Passing { detail: code.to_string() },
+        };
+        Err(Fault::Abort(cause, Wear::Worn))
+    }
+
+    /// Who is to blame for a record's error.
+    fn cause(&self, producer: &Producer, write: &Write, code: RDKafkaErrorCode) -> AbortCause {
+        let (target, detail) = (write.target, code.to_string());
+        match fault::blame(code) {
+            Blame::Record => fault::refused(target, write.partition, detail),
+            Blame::Topic => AbortCause::Unwritable { target, detail },
+            Blame::Unanswered => {
+                let obstacle = self
+                    .topic(target)
+                    .ok()
+                    .and_then(|topic| producer.topic_state(topic.as_str(), LOOK).ok())
+                    .and_then(|state| state.obstacle_after_timeout(explicit_partition(write)));
+                match obstacle {
+                    Some(obstacle) => {
+                        AbortCause::Unwritable { target, detail: format!("{detail}: {obstacle}") }
+                    }
+                    None => AbortCause::Passing { detail },
+                }
+            }
+            Blame::Nobody => AbortCause::Passing { detail },
+        }
+    }
+
+    /// Whether what was wrong with a target still is; without an answer it is tried.
+    fn probe(&self, producer: &Producer, target: Target, transaction: &Transaction) -> Option<AbortCause> {
+        let topic = self.topic(target).ok()?;
+        let state = producer.topic_state(topic.as_str(), LOOK).ok()?;
+        transaction
+            .writes
+            .iter()
+            .filter(|write| write.target == target)
+            .find_map(|write| state.obstacle(explicit_partition(write)))
+            .map(|detail| AbortCause::Unwritable { target, detail })
+    }
+
+    fn offsets(&self, transaction: &Transaction) -> Result<TopicPartitionList, Fault> {
+        let mut list = TopicPartitionList::with_capacity(transaction.tasks.len());
+        for task in &transaction.tasks {
+            for (lane, offset) in &task.offsets {
+                let topic = self.settings.pipeline.lane_topic(*lane);
+                let mut element = list.add_partition(topic.as_str(), task.partition.0);
+                element
+                    .set_offset(ClientOffset::Offset(offset.0))
+                    .map_err(|error| Fault::Broken(format!("offset `{offset}` of `{topic}`: {error}")))?;
+                if *lane == Lane::Source {
+                    element.set_metadata(task.mark.to_string());
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    /// Commits. The call is repeated on the same producer for as long as the brokers may be deciding; after that, and
+    /// after any error, only the committed marks know.
+    fn commit(&mut self, slot: Slot) -> TransactionResult {
+        let bound = settings::transaction_timeout(&self.settings.pipeline) * 2;
+        let clock = Stopwatch::start();
+        while let Some(producer) = self.slots.producer(slot) {
+            match producer.commit(CALL) {
+                Ok(()) => return TransactionResult::Committed,
+                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Err(trouble) => {
+                    tracing::debug!(?trouble, "a commit without a verdict");
+                    break;
+                }
+            }
+        }
+        // It must not speak again: a late request could end a later transaction (no epoch is raised per transaction).
+        self.slots.discard(slot);
+        TransactionResult::Unknown
+    }
+
+    /// Ends a transaction whose commit was never sent.
+    fn give_up(&mut self, slot: Slot, fault: Fault, clock: Stopwatch) -> TransactionResult {
+        let (result, wear) = match fault {
+            Fault::Abort(cause, wear) => match self.abort(slot) {
+                Ok(()) => (TransactionResult::Aborted(cause), wear),
+                Err(Trouble::Fenced(_)) => (TransactionResult::Fenced { after: clock.elapsed() }, Wear::Worn),
+                Err(Trouble::Again(_) | Trouble::Abort { .. } | Trouble::Broken(_)) => {
+                    (TransactionResult::Aborted(cause), Wear::Worn)
+                }
+            },
+            Fault::Fenced => (TransactionResult::Fenced { after: clock.elapsed() }, Wear::Worn),
+            Fault::Broken(detail) => (passing(detail), Wear::Worn),
+        };
+        if wear == Wear::Worn {
+            self.slots.discard(slot);
+            // Now rather than before the next transaction: what is open holds back every reader. Where it fails now it
+            // is done then.
+            if let Err(error) = self.slots.heal() {
+                tracing::debug!(?error, "a producer could not be made anew yet");
+            }
+        }
+        result
+    }
+
+    fn abort(&self, slot: Slot) -> Result<(), Trouble> {
+        let bound = settings::transaction_timeout(&self.settings.pipeline);
+        let clock = Stopwatch::start();
+        while let Some(producer) = self.slots.producer(slot) {
+            match producer.abort(CALL) {
+                Ok(()) => {
+                    // What was dropped is reported, too; none of it may be counted for the next transaction.
+                    return producer
+                        .wait_for_deliveries(REPORT)
+                        .map_err(|left| Trouble::Broken(format!("`{}` records without a report", left.0)));
+                }
+                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok(())
+    }
+
+    fn topic(&self, target: Target) -> Result<&TopicName, Fault> {
+        let pipeline = &self.settings.pipeline;
+        let topic = match target {
+            Target::Output => pipeline.output.as_ref(),
+            Target::Tier(tier) => pipeline.tiers.get(tier.index()).map(|tier| &tier.topic.name),
+            Target::DeadLetter => Some(&pipeline.dead_letter.name),
+        };
+        topic.ok_or_else(|| Fault::Broken(format!("the pipeline has no `{target:?}` to write")))
+    }
+}
+
+/// A retry copy or dead letter keeps its partition for life; output goes where its key belongs.
+fn explicit_partition(write: &Write) -> Option<Partition> {
+    match write.target {
+        Target::Output => None,
+        Target::Tier(_) | Target::DeadLetter => Some(write.partition),
+    }
+}
+
+fn passing(detail: String) -> TransactionResult {
+    TransactionResult::Aborted(AbortCause::Passing { detail })
+}

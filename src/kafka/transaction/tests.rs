@@ -1,0 +1,162 @@
+//! The transactor against a real Kafka.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
+
+use super::{Answer, Transactor, TransactorSettings};
+use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
+use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence, TierIndex, WriterId};
+use crate::core::record::{Header, HeaderName};
+use crate::kafka::epochs::Epochs;
+use crate::kafka::group::GroupMetadata;
+use crate::kafka::{fixture, settings};
+use crate::topology::model::{Kafka, Pipeline};
+use broker::PATIENCE;
+
+#[path = "../../../tests/support/kafka.rs"]
+mod broker;
+
+mod commit;
+mod fencing;
+mod outage;
+mod read_back;
+mod refusal;
+mod throughput;
+
+const TASK: Partition = Partition(1);
+const EPOCH: Epoch = Epoch(1);
+const TIER: Target = Target::Tier(TierIndex(0));
+
+/// A pipeline with its topics, one member of its group, and a transactor.
+struct Rig {
+    broker: &'static broker::Kafka,
+    kafka: Kafka,
+    pipeline: Arc<Pipeline>,
+    epochs: Arc<Epochs>,
+    member: BaseConsumer<DefaultConsumerContext>,
+    transactor: Transactor,
+    answers: Receiver<Answer>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::on(broker::Kafka::shared())
+    }
+
+    fn on(broker: &'static broker::Kafka) -> Self {
+        let kafka = fixture::kafka(broker.bootstrap());
+        let pipeline = Arc::new(fixture::pipeline(&broker.name("tx")));
+        let output = pipeline.output.as_ref().unwrap();
+        let tiers = pipeline.tiers.iter().map(|tier| &tier.topic.name);
+        for topic in tiers.chain([&pipeline.source, output, &pipeline.dead_letter.name]) {
+            broker.create(topic.as_str(), 3, &[]);
+        }
+        let member = member(&kafka, &pipeline);
+        let epochs = Arc::new(Epochs::default());
+        epochs.set(TASK, EPOCH);
+        let (transactor, answers) = start(&kafka, &pipeline, &epochs);
+        Self { broker, kafka, pipeline, epochs, member, transactor, answers }
+    }
+
+    fn group(&self) -> GroupMetadata {
+        GroupMetadata(self.member.group_metadata().unwrap())
+    }
+
+    fn transact(&self, transaction: Transaction) -> TransactionResult {
+        self.transactor.transact(Box::new(transaction), self.group());
+        result(&self.answers)
+    }
+
+    fn read_back(&self) -> Vec<(Partition, Option<CommitMark>)> {
+        self.transactor.read_back(TransactionId(0), vec![TASK]);
+        marks(&self.answers)
+    }
+
+    fn topic(&self, target: Target) -> &str {
+        match target {
+            Target::Output => self.pipeline.output.as_ref().unwrap().as_str(),
+            Target::Tier(tier) => self.pipeline.tiers[tier.index()].topic.name.as_str(),
+            Target::DeadLetter => self.pipeline.dead_letter.name.as_str(),
+        }
+    }
+
+    /// The values that a reader of committed records finds.
+    fn values(&self, target: Target) -> Vec<String> {
+        let found = self.broker.read(self.topic(target));
+        found.into_iter().map(|found| String::from_utf8(found.value.unwrap_or_default()).unwrap()).collect()
+    }
+}
+
+/// A member of the pipeline's group that owns all partitions.
+fn member(kafka: &Kafka, pipeline: &Pipeline) -> BaseConsumer<DefaultConsumerContext> {
+    let config = settings::source_consumer(kafka, pipeline);
+    let member: BaseConsumer<_> = settings::create(&config, DefaultConsumerContext, kafka).unwrap();
+    member.subscribe(&[pipeline.source.as_str()]).unwrap();
+    while member.assignment().unwrap().count() == 0 {
+        // Nothing is committed, and the lost position is told as an error.
+        let _ = member.poll(Duration::from_millis(100));
+    }
+    member
+}
+
+fn start(kafka: &Kafka, pipeline: &Arc<Pipeline>, epochs: &Arc<Epochs>) -> (Transactor, Receiver<Answer>) {
+    let (sender, answers) = channel();
+    let transactor = Transactor::start(settings_of(kafka, pipeline), Arc::clone(epochs), move |answer| {
+        let _ = sender.send(answer);
+    });
+    (transactor.unwrap(), answers)
+}
+
+fn settings_of(kafka: &Kafka, pipeline: &Arc<Pipeline>) -> TransactorSettings {
+    TransactorSettings {
+        kafka: kafka.clone(),
+        pipeline: Arc::clone(pipeline),
+        transactional_id: format!("{}.0.0", pipeline.group),
+        batch_bytes: 1_000_000,
+    }
+}
+
+fn result(answers: &Receiver<Answer>) -> TransactionResult {
+    match answers.recv_timeout(PATIENCE).unwrap() {
+        Answer::Transacted { result, .. } => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn marks(answers: &Receiver<Answer>) -> Vec<(Partition, Option<CommitMark>)> {
+    match answers.recv_timeout(PATIENCE).unwrap() {
+        Answer::ReadBack { marks, .. } => marks,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The `number`-th transaction of [`TASK`].
+fn transaction(number: u64, writes: Vec<Write>) -> Transaction {
+    let offset = Offset(i64::try_from(number).unwrap());
+    let tasks = vec![TaskCommit {
+        partition: TASK,
+        epoch: EPOCH,
+        offsets: vec![(Lane::Source, offset), (Lane::Tier(TierIndex(0)), offset.next())],
+        mark: mark(number),
+    }];
+    Transaction { id: TransactionId(number), tasks, records: writes.len(), writes, probe: None }
+}
+
+fn mark(number: u64) -> CommitMark {
+    CommitMark { sequence: Sequence(number), writer: WriterId(0xab) }
+}
+
+fn write(target: Target, value: impl Into<Bytes>) -> Write {
+    Write {
+        target,
+        partition: TASK,
+        timestamp: None,
+        key: Some(Bytes::from_static(b"key")),
+        value: Some(value.into()),
+        headers: vec![Header { name: HeaderName::from_static("h"), value: Some(Bytes::from_static(b"v")) }],
+    }
+}

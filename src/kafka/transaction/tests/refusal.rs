@@ -1,0 +1,111 @@
+use super::*;
+use crate::core::event::AbortCause;
+
+fn unwritable(result: &TransactionResult) -> Option<Target> {
+    match result {
+        TransactionResult::Aborted(AbortCause::Unwritable { target, .. }) => Some(*target),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_record_too_large_for_its_topic_is_refused_and_the_next_transactions_commit() {
+    let rig = Rig::new();
+    let large = write(Target::DeadLetter, vec![b'x'; 2_000_000]);
+
+    let result = rig.transact(transaction(1, vec![write(TIER, "small"), large]));
+
+    let TransactionResult::Aborted(AbortCause::Refused { target, partition, detail }) = result else {
+        panic!("{result:?}");
+    };
+    assert_eq!((target, partition), (Target::DeadLetter, TASK), "{detail}");
+    for number in 1..=4 {
+        let next = transaction(number, vec![write(Target::DeadLetter, "fits"), write(TIER, "again")]);
+        assert_eq!(rig.transact(next), TransactionResult::Committed);
+    }
+    assert_eq!(rig.values(TIER), ["again"; 4]);
+    assert_eq!(rig.values(Target::DeadLetter), ["fits"; 4]);
+}
+
+#[test]
+fn a_record_too_large_for_the_client_is_refused_and_the_next_transactions_commit() {
+    let rig = Rig::new();
+    let mut writes: Vec<Write> = (0..500).map(|_| write(TIER, "small")).collect();
+    writes.push(write(TIER, vec![b'x'; 100_000_001]));
+
+    let result = rig.transact(transaction(1, writes));
+
+    assert!(matches!(result, TransactionResult::Aborted(AbortCause::Refused { .. })), "{result:?}");
+    for number in 1..=4 {
+        let result = rig.transact(transaction(number, vec![write(TIER, "again")]));
+        assert_eq!(result, TransactionResult::Committed);
+    }
+    assert_eq!(rig.values(TIER), ["again"; 4]);
+}
+
+#[test]
+fn a_missing_topic_is_unwritable_until_it_is_there() {
+    let rig = Rig::new();
+    let topic = rig.topic(TIER).to_owned();
+    assert_eq!(rig.transact(transaction(1, vec![write(TIER, "1")])), TransactionResult::Committed);
+    rig.broker.delete(&topic);
+
+    let both = || vec![write(Target::Output, "out"), write(TIER, "2")];
+    let result = rig.transact(transaction(2, both()));
+    assert_eq!(unwritable(&result), Some(TIER), "{result:?}");
+    let result = rig.transact(transaction(2, both()));
+    assert_eq!(unwritable(&result), Some(TIER), "{result:?}");
+    let probed = || Transaction { probe: Some(TIER), ..transaction(2, both()) };
+    let result = rig.transact(probed());
+    assert_eq!(unwritable(&result), Some(TIER), "{result:?}");
+
+    rig.broker.create(&topic, 3, &[]);
+    let mut result = rig.transact(probed());
+    // The broker may not have told everybody yet.
+    for _ in 0..20 {
+        if result == TransactionResult::Committed {
+            break;
+        }
+        result = rig.transact(probed());
+    }
+    assert_eq!(result, TransactionResult::Committed);
+    assert_eq!(rig.values(TIER), ["2"]);
+    assert_eq!(rig.values(Target::Output), ["out"]);
+}
+
+#[test]
+fn a_missing_partition_is_unwritable() {
+    let rig = Rig::new();
+    rig.epochs.set(Partition(7), EPOCH);
+    let beyond = Write { partition: Partition(7), ..write(TIER, "nowhere") };
+
+    let result = rig.transact(transaction(1, vec![beyond]));
+
+    assert_eq!(unwritable(&result), Some(TIER), "{result:?}");
+    assert_eq!(rig.transact(transaction(1, vec![write(TIER, "here")])), TransactionResult::Committed);
+}
+
+#[test]
+fn small_records_go_through_a_topic_that_takes_small_batches_only() {
+    let rig = Rig::new();
+    let topic = rig.broker.name("small");
+    rig.broker.create(&topic, 3, &[("max.message.bytes", "10000")]);
+    let mut pipeline = fixture::pipeline(&rig.pipeline.name);
+    pipeline.dead_letter.name = crate::core::position::TopicName::new(&topic);
+    let pipeline = Arc::new(pipeline);
+    let (sender, answers) = channel();
+    let settings = TransactorSettings {
+        transactional_id: format!("{topic}.small"),
+        batch_bytes: 10_000,
+        ..settings_of(&rig.kafka, &pipeline)
+    };
+    let transactor = Transactor::start(settings, Arc::clone(&rig.epochs), move |answer| {
+        let _ = sender.send(answer);
+    });
+
+    let writes = (0..1_000).map(|_| write(Target::DeadLetter, vec![b'x'; 500])).collect();
+    transactor.unwrap().transact(Box::new(transaction(1, writes)), rig.group());
+
+    assert_eq!(result(&answers), TransactionResult::Committed);
+    assert_eq!(rig.broker.read(&topic).len(), 1_000);
+}
