@@ -7,8 +7,8 @@ use crate::core::class::{Class, Reason};
 use crate::core::outcome::Verdict;
 use crate::core::time::Timestamp;
 
-/// The longest text form, in bytes.
-pub const LONGEST: usize = 2048;
+/// The longest text form, in bytes: with the other bounds, all control headers of a record stay within 4 KiB.
+pub const LONGEST: usize = 1024;
 
 /// Failures that share lane, class and reason, in the order of their first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,19 @@
 //! simulation.
 
 pub mod class;
+pub mod classify;
 pub mod envelope;
 pub mod event;
+pub mod headers;
 pub mod history;
 pub mod invariant;
+mod lane;
 pub mod outcome;
 pub mod policy;
 pub mod position;
+pub mod processor;
+mod random;
 pub mod record;
+pub mod route;
+mod task;
 pub mod time;

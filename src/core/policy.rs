@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use crate::core::position::{Lane, TierIndex, TopicName};
 use crate::core::record::HeaderName;
+use crate::core::time::in_words;
 
 /// Everything the core needs to know of one pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The source topic: the first part of every origin.
     pub source: TopicName,
+    /// The topic of each tier, in the ladder's order.
+    pub tiers: Vec<TopicName>,
     /// Where the identity of a source record comes from.
     pub identity: IdentityPolicy,
     /// The tries inside one delivery.
@@ -24,6 +27,16 @@ pub struct Policy {
     pub handler_timeout: Duration,
     /// The bounds of what is in flight.
     pub flow: Flow,
+}
+
+impl Policy {
+    /// The topic of a lane.
+    pub fn topic(&self, lane: Lane) -> &TopicName {
+        match lane {
+            Lane::Source => &self.source,
+            Lane::Tier(tier) => self.tiers.get(tier.index()).unwrap_or(&self.source),
+        }
+    }
 }
 
 /// Where event id and operation id are read from.
@@ -63,13 +76,25 @@ impl Ladder {
         self.delays.get(tier.index()).copied()
     }
 
+    /// How long a record waits in a lane; `None` on the source.
+    pub fn lane_delay(&self, lane: Lane) -> Option<Duration> {
+        match lane {
+            Lane::Source => None,
+            Lane::Tier(tier) => self.delay(tier),
+        }
+    }
+
+    /// The word of a lane in headers, logs and metrics: `source`, `retry.5s`.
+    pub fn word(&self, lane: Lane) -> String {
+        match self.lane_delay(lane) {
+            None => "source".to_owned(),
+            Some(delay) => format!("retry.{}", in_words(delay)),
+        }
+    }
+
     /// The tiers with their delays, shortest first.
     pub fn tiers(&self) -> impl DoubleEndedIterator<Item = (TierIndex, Duration)> + '_ {
-        (0u16..)
-            .zip(&self.delays)
-            .map(|(index, delay)| (TierIndex(index), *delay))
-            .collect::<Vec<_>>()
-            .into_iter()
+        self.delays.iter().enumerate().map(|(index, delay)| (tier_at(index), *delay))
     }
 
     /// The lanes of a task under this ladder: the source and each tier.
@@ -85,6 +110,11 @@ impl Ladder {
             _ => tiers.saturating_add(self.last_tier_repeats),
         }
     }
+}
+
+/// The tier at a place of the ladder. The topology bounds its length far below the largest index.
+fn tier_at(index: usize) -> TierIndex {
+    TierIndex(u16::try_from(index).unwrap_or(u16::MAX))
 }
 
 /// What follows when a request went out and no verdict came back, and nothing can verify it.

@@ -68,3 +68,14 @@ pub struct Now {
     /// What the stopwatch says.
     pub mono: Monotonic,
 }
+
+/// A duration in the largest unit that holds it whole: `250ms`, `5s`, `1m`, `2h`, `14d`. Lanes are named by it.
+pub fn in_words(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let whole = units.into_iter().find(|(_, unit)| millis >= *unit && millis.is_multiple_of(*unit));
+    match whole {
+        Some((name, unit)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
+}

@@ -1,0 +1,234 @@
+//! The control headers: how redrive writes them, and how far it believes them.
+//!
+//! On the source topic every `redrive-*` header is foreign talk: ignored, and not written on. On redrive's own topics
+//! a missing, repeated or malformed one is poison, never a guess.
+
+use bytes::Bytes;
+
+use crate::core::envelope::{Envelope, FirstFailure, Identity, LastFailure, Life};
+use crate::core::outcome::Verdict;
+use crate::core::policy::IdentityPolicy;
+use crate::core::position::{Origin, TopicName};
+use crate::core::record::{Header, HeaderName, Record};
+use crate::core::time::Timestamp;
+
+mod read;
+pub use read::{BadControlHeader, Waiting, lenient, read_waiting};
+
+/// What every control header begins with.
+pub const PREFIX: &str = "redrive-";
+/// The longest `redrive-detail`, in bytes.
+pub const LONGEST_DETAIL: usize = 1024;
+/// The longest event id or operation id taken from a source record, in bytes; longer ones count as absent.
+pub const LONGEST_ID: usize = 256;
+
+/// The names of the control headers.
+pub mod name {
+    use crate::core::record::HeaderName;
+
+    macro_rules! names {
+        ($($constant:ident = $text:literal;)*) => {
+            $(#[doc = concat!("`", $text, "`")] pub const $constant: HeaderName = HeaderName::from_static($text);)*
+        };
+    }
+
+    names! {
+        EVENT_ID = "redrive-event-id";
+        OPERATION_ID = "redrive-operation-id";
+        ORIGIN_TOPIC = "redrive-origin-topic";
+        ORIGIN_PARTITION = "redrive-origin-partition";
+        ORIGIN_OFFSET = "redrive-origin-offset";
+        ORIGIN_TIMESTAMP = "redrive-origin-timestamp";
+        FIRST_ATTEMPT_AT = "redrive-first-attempt-at";
+        FIRST_FAILED_AT = "redrive-first-failed-at";
+        FIRST_CLASS = "redrive-first-class";
+        FIRST_REASON = "redrive-first-reason";
+        FIRST_LANE = "redrive-first-lane";
+        DEADLINE_AT = "redrive-deadline-at";
+        ATTEMPT = "redrive-attempt";
+        EXECUTIONS = "redrive-executions";
+        DUE = "redrive-due";
+        CLASS = "redrive-class";
+        REASON = "redrive-reason";
+        DETAIL = "redrive-detail";
+        HISTORY = "redrive-history";
+        CASE = "redrive-case";
+        PAYLOAD_REF = "redrive-payload-ref";
+    }
+}
+
+/// A source record as an envelope: foreign headers without redrive's, the identity from the configured headers. Beside
+/// it, whether an operation id is configured that the record does not have.
+pub fn from_source(
+    record: Record,
+    origin: Origin,
+    policy: &IdentityPolicy,
+) -> (Envelope, Result<(), NoOperationId>) {
+    let event_id = policy.event_id.as_ref().and_then(|name| id(&record.headers, name));
+    let operation_id = policy.operation_id.as_ref().and_then(|name| id(&record.headers, name));
+    let found = match (&policy.operation_id, &operation_id) {
+        (Some(header), None) => Err(NoOperationId { header: header.clone() }),
+        (Some(_), Some(_)) | (None, _) => Ok(()),
+    };
+    let envelope = Envelope {
+        key: record.key,
+        value: record.value,
+        foreign: foreign(record.headers),
+        identity: Identity { event_id, operation_id },
+        origin,
+        origin_timestamp: record.timestamp,
+        life: Life::default(),
+    };
+    (envelope, found)
+}
+
+/// The configured operation id header is absent, null, empty, too long or not UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("header `{}` holds no operation id of 1 to {LONGEST_ID} bytes of UTF-8", header.as_str())]
+pub struct NoOperationId {
+    /// The configured header.
+    pub header: HeaderName,
+}
+
+/// The last header of this name, as Kafka's own clients read it, if its value can serve as an id.
+fn id(headers: &[Header], name: &HeaderName) -> Option<Bytes> {
+    let header = headers.iter().rev().find(|header| header.name == *name)?;
+    let fits = |value: &Bytes| (1..=LONGEST_ID).contains(&value.len()) && std::str::from_utf8(value).is_ok();
+    header.value.clone().filter(fits)
+}
+
+/// The headers that are not redrive's, in order.
+pub fn foreign(mut headers: Vec<Header>) -> Vec<Header> {
+    headers.retain(|header| !header.name.as_str().starts_with(PREFIX));
+    headers
+}
+
+/// The headers of an output record: the handler's, then the identity.
+pub fn of_output(given: &[Header], envelope: &Envelope) -> Vec<Header> {
+    let mut headers = Headers::after(given);
+    let event_id = envelope.event_id();
+    let operation_id = envelope.identity.operation_id.clone().unwrap_or_else(|| event_id.clone());
+    headers.add(name::EVENT_ID, event_id);
+    headers.add(name::OPERATION_ID, operation_id);
+    headers.list
+}
+
+/// The headers of a copy in a tier that is due at `due`.
+pub fn of_waiting(envelope: &Envelope, due: Timestamp) -> Vec<Header> {
+    let mut headers = Headers::of(envelope);
+    let life = &envelope.life;
+    headers.number(name::ATTEMPT, i64::from(life.attempt));
+    headers.number(name::EXECUTIONS, i64::from(life.executions));
+    headers.number(name::DUE, due.as_millis());
+    if let Some(failure) = &life.last_failure {
+        headers.verdict(&Verdict { class: failure.class, reason: failure.reason.clone() });
+    }
+    headers.list
+}
+
+/// The headers of a dead letter that ends with `verdict`.
+pub fn of_dead_letter(envelope: &Envelope, verdict: &Verdict, payload: Payload) -> Vec<Header> {
+    let mut headers = Headers::of(envelope);
+    let life = &envelope.life;
+    if life.executions > 0 {
+        headers.number(name::ATTEMPT, i64::from(life.attempt));
+        headers.number(name::EXECUTIONS, i64::from(life.executions));
+    }
+    headers.verdict(verdict);
+    headers.text(name::CASE, format!("{}#1", envelope.origin));
+    match payload {
+        Payload::Carried => {}
+        Payload::AtOrigin => headers.text(name::PAYLOAD_REF, envelope.origin.to_string()),
+    }
+    headers.list
+}
+
+/// Whether a dead letter holds everything of its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// All of it.
+    Carried,
+    /// A part could not be carried: the origin is named as the place of the whole.
+    AtOrigin,
+}
+
+/// Cuts a text for `redrive-detail` to [`LONGEST_DETAIL`] bytes, on a character border.
+pub fn cut_detail(mut detail: String) -> String {
+    if detail.len() > LONGEST_DETAIL {
+        detail.truncate(detail.floor_char_boundary(LONGEST_DETAIL));
+    }
+    detail
+}
+
+/// Headers in the making: foreign ones first.
+struct Headers {
+    list: Vec<Header>,
+}
+
+impl Headers {
+    fn after(given: &[Header]) -> Self {
+        let mut list = Vec::with_capacity(given.len().saturating_add(20));
+        list.extend(given.iter().filter(|header| !header.name.as_str().starts_with(PREFIX)).cloned());
+        Self { list }
+    }
+
+    /// Foreign headers, identity, origin, first and last failure, as tiers and the dead letter topic share them.
+    fn of(envelope: &Envelope) -> Self {
+        let mut headers = Self::after(&envelope.foreign);
+        headers.add(name::EVENT_ID, envelope.event_id());
+        headers.add(name::OPERATION_ID, envelope.operation_id());
+        let origin = &envelope.origin;
+        headers.text(name::ORIGIN_TOPIC, origin.topic.to_string());
+        headers.number(name::ORIGIN_PARTITION, i64::from(origin.partition.0));
+        headers.number(name::ORIGIN_OFFSET, origin.offset.0);
+        headers.number(name::ORIGIN_TIMESTAMP, envelope.origin_timestamp.as_millis());
+        let life = &envelope.life;
+        if let Some(at) = life.first_attempt_at {
+            headers.number(name::FIRST_ATTEMPT_AT, at.as_millis());
+        }
+        if let Some(FirstFailure { at, class, reason, lane }) = &life.first_failure {
+            headers.number(name::FIRST_FAILED_AT, at.as_millis());
+            headers.add(name::FIRST_CLASS, Bytes::from_static(class.as_str().as_bytes()));
+            headers.text(name::FIRST_REASON, reason.to_string());
+            headers.add(name::FIRST_LANE, lane.clone());
+        }
+        if let Some(at) = life.deadline_at {
+            headers.number(name::DEADLINE_AT, at.as_millis());
+        }
+        if let Some(LastFailure { detail, .. }) = &life.last_failure
+            && !detail.is_empty()
+        {
+            headers.text(name::DETAIL, cut_detail(detail.clone()));
+        }
+        if !life.history.is_empty() {
+            headers.text(name::HISTORY, life.history.to_string());
+        }
+        headers
+    }
+
+    fn add(&mut self, name: HeaderName, value: Bytes) {
+        self.list.push(Header { name, value: Some(value) });
+    }
+
+    fn text(&mut self, name: HeaderName, value: String) {
+        self.add(name, Bytes::from(value));
+    }
+
+    fn number(&mut self, name: HeaderName, value: i64) {
+        self.text(name, value.to_string());
+    }
+
+    fn verdict(&mut self, Verdict { class, reason }: &Verdict) {
+        self.add(name::CLASS, Bytes::from_static(class.as_str().as_bytes()));
+        self.text(name::REASON, reason.to_string());
+    }
+}
+
+/// The origin of a record of the source topic.
+pub fn source_origin(
+    topic: &TopicName,
+    partition: crate::core::position::Partition,
+    record: &Record,
+) -> Origin {
+    Origin { topic: topic.clone(), partition, offset: record.offset }
+}

@@ -1,0 +1,181 @@
+//! One lane of a task: records read and not yet committed, in offset order, and the prefix of them that is settled.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::core::envelope::Envelope;
+use crate::core::outcome::{Output, Verdict};
+use crate::core::position::{Offset, TierIndex};
+use crate::core::record::Record;
+use crate::core::time::{Monotonic, Timestamp};
+
+/// The fate of a record, decided and not yet committed. Holding and dropping come with the order rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Disposition {
+    /// Handled: these are its output.
+    Emit(Vec<Output>),
+    /// Failed: waits in a tier until `due`, at the earliest the tier's delay after the copy is written.
+    Retry { tier: TierIndex, due: Timestamp, verdict: Verdict },
+    /// Must wait on: goes to another tier, without an attempt.
+    Hop { tier: TierIndex, due: Timestamp },
+    /// Ends here.
+    DeadLetter(Verdict),
+}
+
+/// A record whose delivery has not ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) envelope: Arc<Envelope>,
+    /// The hash of its key; `None` for a null key, which has no order.
+    pub(crate) key: Option<u64>,
+    /// When it was due; `None` on the source lane.
+    pub(crate) due: Option<Timestamp>,
+    /// When its first execution in this delivery began.
+    pub(crate) began: Option<Monotonic>,
+    /// Executions of this delivery that were begun.
+    pub(crate) executions: u32,
+}
+
+/// A record whose fate is decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    pub(crate) envelope: Arc<Envelope>,
+    pub(crate) fate: Disposition,
+    /// The place among everything this worker settled: writes leave in this order.
+    pub(crate) order: u64,
+    pub(crate) at: Monotonic,
+}
+
+/// How far a record has come.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// Waits until the record of its key that is being handled has ended.
+    Queued(Pending),
+    /// The handler has it.
+    Running(Pending),
+    /// Waits for its next execution.
+    Pausing(Pending),
+    /// Waits for its transaction, or is in it.
+    Settled(Settled),
+    /// Between two stages, inside one call only.
+    Moving,
+}
+
+/// A record in the window.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) offset: Offset,
+    pub(crate) stage: Stage,
+}
+
+/// A record that was read and not yet looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread {
+    pub(crate) record: Record,
+    /// When the lane may hand it on; `None` at once.
+    pub(crate) release: Option<Monotonic>,
+}
+
+/// One lane of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneState {
+    /// Everything below this offset is committed.
+    pub(crate) committed: Offset,
+    /// When an offset of this lane was last committed; `None` where the group has none.
+    pub(crate) committed_at: Option<Monotonic>,
+    /// No record below this offset is expected any more.
+    pub(crate) next_read: Offset,
+    /// Read, not admitted. A waiting record stands at its front and holds the lane.
+    pub(crate) unread: VecDeque<Unread>,
+    /// Admitted, not committed, in offset order.
+    pub(crate) window: VecDeque<Entry>,
+    /// How many entries at the front of the window are settled, the open transaction's included.
+    pub(crate) settled: usize,
+    /// How many entries at the front of the window are in the open transaction.
+    pub(crate) in_transaction: usize,
+    /// Whether the shell has been asked for records and has not answered.
+    pub(crate) fetching: bool,
+    /// The timer that is set for the record at the front of `unread`.
+    pub(crate) wakes_at: Option<Monotonic>,
+}
+
+impl LaneState {
+    pub(crate) fn new(committed: Offset, committed_at: Option<Monotonic>) -> Self {
+        Self {
+            committed,
+            committed_at,
+            next_read: committed,
+            unread: VecDeque::new(),
+            window: VecDeque::new(),
+            settled: 0,
+            in_transaction: 0,
+            fetching: false,
+            wakes_at: None,
+        }
+    }
+
+    /// When the record at the front may be handed on, if that is still to come.
+    pub(crate) fn held_until(&self, now: Monotonic) -> Option<Monotonic> {
+        self.unread.front()?.release.filter(|release| *release > now)
+    }
+
+    /// Records that count against the window: admitted and not in the open transaction.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.window.len().saturating_sub(self.in_transaction)
+    }
+
+    /// Records that the next transaction can take.
+    pub(crate) fn ready(&self) -> usize {
+        self.settled.saturating_sub(self.in_transaction)
+    }
+
+    /// The entry of an offset, if it is in the window.
+    pub(crate) fn entry(&mut self, offset: Offset) -> Option<&mut Entry> {
+        let first = self.window.front()?.offset;
+        let guess = usize::try_from(offset.0.checked_sub(first.0)?).ok()?;
+        // Offsets are dense but for markers and compaction: the guess is mostly right, else a little too far.
+        let place = match self.window.get(guess) {
+            Some(entry) if entry.offset == offset => guess,
+            Some(_) | None => self.window.binary_search_by_key(&offset, |entry| entry.offset).ok()?,
+        };
+        self.window.get_mut(place)
+    }
+
+    /// Counts the settled entries at the front anew, after an entry was settled. Returns by how many they grew.
+    pub(crate) fn extend_settled(&mut self) -> usize {
+        let more =
+            self.window.range(self.settled..).take_while(|entry| matches!(entry.stage, Stage::Settled(_)));
+        let grown = more.count();
+        self.settled = self.settled.saturating_add(grown);
+        grown
+    }
+
+    /// The offset that a commit of everything ready would commit.
+    pub(crate) fn next_commit(&self) -> Offset {
+        match self.settled.checked_sub(1).and_then(|last| self.window.get(last)) {
+            Some(last) => last.offset.next(),
+            None => self.committed,
+        }
+    }
+
+    /// The settled records that the next transaction takes.
+    pub(crate) fn ready_records(&self) -> impl Iterator<Item = &Settled> {
+        self.window.range(self.in_transaction.min(self.settled)..self.settled).filter_map(
+            |entry| match &entry.stage {
+                Stage::Settled(settled) => Some(settled),
+                Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
+            },
+        )
+    }
+
+    /// Takes the entries of the open transaction out: it was committed up to `offset`.
+    pub(crate) fn commit(&mut self, offset: Offset, now: Monotonic) -> impl Iterator<Item = Entry> + '_ {
+        let count = self.in_transaction.min(self.window.len());
+        self.settled = self.settled.saturating_sub(count);
+        self.in_transaction = 0;
+        self.committed = offset;
+        self.committed_at = Some(now);
+        self.window.drain(..count)
+    }
+}

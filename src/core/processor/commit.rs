@@ -1,0 +1,385 @@
+//! When a transaction is formed, what it holds, and what its end means.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::write::write_of;
+use super::{Mode, Processor, Timer};
+use crate::core::event::{
+    AbortCause, Action, Fate, FateKind, Report, StopReason, Target, TaskCommit, Transaction, TransactionId,
+    TransactionResult,
+};
+use crate::core::invariant::InvariantId;
+use crate::core::lane::{Disposition, Settled, Stage};
+use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
+use crate::core::task::{Block, Phase};
+use crate::core::time::{Monotonic, Now};
+
+/// The most records of one transaction: larger ones gain nothing and make an abort dear.
+const MOST_RECORDS: usize = 10_000;
+/// The wait after the first abort; doubled after each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+/// The longest wait after an abort that names nothing.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+/// The wait before a blocked task is tried again; doubled after each try in vain.
+const FIRST_UNBLOCK: Duration = Duration::from_secs(1);
+/// The longest wait before a blocked task is tried again.
+const LONGEST_UNBLOCK: Duration = Duration::from_secs(30);
+/// So many fences within [`TWIN_WITHIN`] mean that another process has this worker's identity.
+const TWIN_FENCES: usize = 3;
+/// See [`TWIN_FENCES`].
+const TWIN_WITHIN: Duration = Duration::from_secs(60);
+
+/// The transaction that is under way.
+#[derive(Debug)]
+pub(super) struct Open {
+    id: TransactionId,
+    tasks: Vec<OpenTask>,
+    /// Which tasks wrote to which target.
+    targets: BTreeSet<(Target, Partition)>,
+}
+
+#[derive(Debug)]
+struct OpenTask {
+    partition: Partition,
+    epoch: Epoch,
+    sequence: Sequence,
+    offsets: Vec<(Lane, Offset)>,
+}
+
+impl Open {
+    /// Whether a task is part of it.
+    pub(super) fn holds(&self, partition: Partition, epoch: Epoch) -> bool {
+        self.tasks.iter().any(|task| task.partition == partition && task.epoch == epoch)
+    }
+}
+
+/// What decides when the next transaction is formed.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Settled records that the next transaction can take, blocked tasks' left out.
+    ready: usize,
+    /// When the oldest of them was settled.
+    oldest: Option<Monotonic>,
+    /// Tasks whose offsets are to be committed though nothing moved: a start, or idle lanes.
+    pub(super) wanted: BTreeSet<Partition>,
+    /// Aborts in a row.
+    aborts: u32,
+    /// No transaction before this.
+    not_before: Monotonic,
+    /// When this worker was fenced, sooner than the transaction timeout after begin.
+    fences: VecDeque<Monotonic>,
+    /// Where the next transaction begins to collect, so that no task is left behind.
+    rotor: Option<Partition>,
+}
+
+impl Pace {
+    pub(super) fn grew(&mut self, by: usize, now: Monotonic) {
+        self.ready = self.ready.saturating_add(by);
+        self.oldest.get_or_insert(now);
+    }
+}
+
+/// What the next transaction is for.
+enum Purpose {
+    /// Whatever is ready.
+    Everything,
+    /// One blocked task, to see whether its target can be written again.
+    Probe(Partition, Target),
+}
+
+impl Processor {
+    pub(super) fn transact_if_time(&mut self, now: Now) {
+        if self.open.is_some() || self.mode == Mode::Stopped || now.mono < self.pace.not_before {
+            return;
+        }
+        if let Some(purpose) = self.purpose(now.mono) {
+            self.transact(&purpose, now);
+        }
+    }
+
+    fn purpose(&self, now: Monotonic) -> Option<Purpose> {
+        let block_of = |partition| Some((partition, self.tasks.get(partition)?.block.as_ref()?));
+        let mut blocked = self.blocked.iter().filter_map(block_of);
+        if let Some((partition, block)) = blocked.find(|(_, block)| block.retry_at <= now) {
+            return Some(Purpose::Probe(*partition, block.target));
+        }
+        let pace = &self.pace;
+        let everything = !pace.wanted.is_empty()
+            || pace.ready >= MOST_RECORDS
+            || (pace.ready > 0 && (self.running == 0 || self.giving_back() || self.oldest_is_due(now)));
+        everything.then_some(Purpose::Everything)
+    }
+
+    fn oldest_is_due(&self, now: Monotonic) -> bool {
+        self.pace.oldest.is_some_and(|oldest| oldest.plus(self.policy.flow.commit_interval) <= now)
+    }
+
+    /// When a transaction may be due without another event.
+    pub(super) fn next_commit_at(&self) -> Option<Monotonic> {
+        if self.open.is_some() {
+            return None;
+        }
+        let pace = &self.pace;
+        let wanted = (!pace.wanted.is_empty()).then_some(pace.not_before);
+        let oldest = pace.oldest.map(|oldest| match self.running == 0 || self.giving_back() {
+            true => pace.not_before,
+            false => oldest.plus(self.policy.flow.commit_interval).max(pace.not_before),
+        });
+        [wanted, oldest].into_iter().flatten().min()
+    }
+
+    fn transact(&mut self, purpose: &Purpose, now: Now) {
+        let partitions = self.partitions_for(purpose);
+        let id = self.next_transaction;
+        let mut commits = Vec::with_capacity(partitions.len());
+        let mut open = Open { id, tasks: Vec::with_capacity(partitions.len()), targets: BTreeSet::new() };
+        let mut taken: Vec<(Partition, &Settled)> = Vec::new();
+        let stale = self.policy.flow.recommit / 2;
+        for partition in &partitions {
+            let Some(task) = self.tasks.get_mut(partition) else { continue };
+            task.sequence = task.sequence.next();
+        }
+        for partition in partitions {
+            let Some(task) = self.tasks.get(&partition) else { continue };
+            let mut offsets = Vec::with_capacity(task.lanes.len());
+            for (lane, state) in task.lanes() {
+                let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
+                if state.ready() > 0 || lane == Lane::Source || idle {
+                    offsets.push((lane, state.next_commit()));
+                }
+                taken.extend(state.ready_records().map(|settled| (partition, settled)));
+            }
+            let mark = CommitMark { sequence: task.sequence, writer: self.writer };
+            commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
+            open.tasks.push(OpenTask { partition, epoch: task.epoch, sequence: task.sequence, offsets });
+        }
+        if commits.is_empty() {
+            self.pace.wanted.clear();
+            return;
+        }
+        // Writes leave in the order in which they were settled, whatever lane or task they are from.
+        taken.sort_by_key(|(_, settled)| settled.order);
+        let records = taken.len();
+        let mut writes = Vec::with_capacity(records);
+        for (partition, settled) in taken {
+            write_of(settled, partition, &self.policy, now.wall, &mut writes);
+        }
+        open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
+        for task in &open.tasks {
+            self.pace.wanted.remove(&task.partition);
+            let Some(task) = self.tasks.get_mut(&task.partition) else { continue };
+            task.lanes.iter_mut().for_each(|lane| lane.in_transaction = lane.settled);
+        }
+        self.touched.extend(open.tasks.iter().map(|task| task.partition));
+        let probe = match purpose {
+            Purpose::Everything => None,
+            Purpose::Probe(_, target) => Some(*target),
+        };
+        self.next_transaction = TransactionId(id.0.saturating_add(1));
+        self.open = Some(open);
+        self.recount();
+        let transaction = Transaction { id, tasks: commits, writes, records, probe };
+        self.actions.push_back(Action::Transact(Box::new(transaction)));
+    }
+
+    /// The tasks that the next transaction holds.
+    fn partitions_for(&mut self, purpose: &Purpose) -> Vec<Partition> {
+        if let Purpose::Probe(partition, _) = purpose {
+            return vec![*partition];
+        }
+        let after = self.pace.rotor.unwrap_or(Partition(i32::MIN));
+        let (behind, ahead): (Vec<_>, Vec<_>) =
+            self.tasks.iter().partition(|(partition, _)| **partition <= after);
+        let mut records = 0usize;
+        let mut chosen = Vec::new();
+        for (partition, task) in ahead.into_iter().chain(behind) {
+            let ready = task.ready();
+            let wanted = self.pace.wanted.contains(partition);
+            let in_time = task.phase != Phase::Restoring && task.block.is_none();
+            if in_time && (ready > 0 || wanted) {
+                if records > 0 && records.saturating_add(ready) > MOST_RECORDS {
+                    break;
+                }
+                records = records.saturating_add(ready);
+                chosen.push(*partition);
+            }
+        }
+        self.pace.rotor = chosen.last().copied();
+        chosen
+    }
+
+    /// Counts anew what the next transaction can take.
+    pub(super) fn recount(&mut self) {
+        let unblocked = || self.tasks.values().filter(|task| task.block.is_none());
+        self.pace.ready = unblocked().map(super::Task::ready).sum();
+        let first = |lane: &super::LaneState| lane.ready_records().next().map(|settled| settled.at);
+        self.pace.oldest = unblocked().flat_map(|task| task.lanes.iter().filter_map(first)).min();
+    }
+
+    pub(super) fn transacted(&mut self, id: TransactionId, result: TransactionResult, now: Now) {
+        if self.open.as_ref().is_none_or(|open| open.id != id) {
+            self.broken(InvariantId::R8, format!("an answer for transaction {}, which is not open", id.0));
+            return;
+        }
+        match result {
+            TransactionResult::Committed => self.resolve(|_| true, now),
+            TransactionResult::Aborted(cause) => self.aborted(&cause, now),
+            TransactionResult::Fenced { after } => {
+                if after < self.policy.flow.transaction_timeout {
+                    self.fenced(now.mono);
+                }
+                self.aborted(&AbortCause::Passing { detail: "fenced".to_owned() }, now);
+            }
+            TransactionResult::Unknown => {
+                let partitions =
+                    self.open.iter().flat_map(|open| &open.tasks).map(|task| task.partition).collect();
+                self.actions.push_back(Action::ReadBack { transaction: id, partitions });
+            }
+        }
+    }
+
+    fn fenced(&mut self, now: Monotonic) {
+        let fences = &mut self.pace.fences;
+        fences.push_back(now);
+        while fences.front().is_some_and(|first| now.since(*first) > TWIN_WITHIN) {
+            fences.pop_front();
+        }
+        let times = fences.len();
+        if times >= TWIN_FENCES {
+            self.stop(StopReason::TwinProcess { times });
+        }
+    }
+
+    pub(super) fn read_back(
+        &mut self,
+        id: TransactionId,
+        marks: &[(Partition, Option<CommitMark>)],
+        now: Now,
+    ) {
+        let Some(open) = self.open.as_ref().filter(|open| open.id == id) else {
+            self.broken(InvariantId::R8, format!("marks for transaction {}, which is not open", id.0));
+            return;
+        };
+        let ours = |task: &OpenTask| {
+            let mark =
+                marks.iter().find(|(partition, _)| *partition == task.partition).and_then(|(_, mark)| *mark);
+            mark.is_some_and(|mark| mark.writer == self.writer && mark.sequence >= task.sequence)
+        };
+        let committed: BTreeSet<Partition> =
+            open.tasks.iter().filter(|task| ours(task)).map(|task| task.partition).collect();
+        self.resolve(|partition| committed.contains(&partition), now);
+    }
+
+    /// Ends the open transaction: committed for some of its tasks, aborted for the rest.
+    fn resolve(&mut self, committed: impl Fn(Partition) -> bool, now: Now) {
+        let Some(open) = self.open.take() else { return };
+        let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
+        let mut unblocked: Option<Target> = None;
+        let mut begun = Vec::new();
+        for OpenTask { partition, epoch, offsets, .. } in open.tasks {
+            let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
+                continue;
+            };
+            self.touched.insert(partition);
+            if !committed(partition) {
+                task.lanes.iter_mut().for_each(|lane| lane.in_transaction = 0);
+                if task.phase == Phase::Starting {
+                    self.pace.wanted.insert(partition);
+                }
+                continue;
+            }
+            for (lane, offset) in offsets {
+                let Some(state) = task.lane(lane) else { continue };
+                for entry in state.commit(offset, now.mono) {
+                    if let Stage::Settled(settled) = entry.stage {
+                        let count = fates.entry((partition, lane, kind_of(settled.fate))).or_default();
+                        *count = count.saturating_add(1);
+                    }
+                }
+            }
+            if let Some(block) = task.block.take() {
+                unblocked = Some(block.target);
+                self.blocked.remove(&partition);
+                self.actions.push_back(Action::Report(Report::Unblocked {
+                    partitions: vec![partition],
+                    target: block.target,
+                }));
+            }
+            if task.phase == Phase::Starting {
+                begun.push(partition);
+            }
+        }
+        begun.into_iter().for_each(|partition| self.begin(partition));
+        if !fates.is_empty() {
+            let fate = |((partition, lane, kind), count)| Fate { partition, lane, kind, count };
+            self.actions.push_back(Action::Report(Report::Settled(fates.into_iter().map(fate).collect())));
+        }
+        self.pace.aborts = 0;
+        self.pace.not_before = now.mono;
+        if let Some(target) = unblocked {
+            // What one task could write the others can try now.
+            self.tasks.values_mut().filter_map(|task| task.block.as_mut()).for_each(|block| {
+                if block.target == target {
+                    block.retry_at = now.mono;
+                }
+            });
+        }
+        self.recount();
+    }
+
+    fn aborted(&mut self, cause: &AbortCause, now: Now) {
+        let targets = self.open.as_ref().map(|open| open.targets.clone()).unwrap_or_default();
+        let aborts = self.pace.aborts.saturating_add(1);
+        self.resolve(|_| false, now);
+        self.pace.aborts = aborts;
+        let (target, detail, named): (_, _, Vec<Partition>) = match cause {
+            AbortCause::Passing { .. } => {
+                self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
+                return;
+            }
+            AbortCause::Unwritable { target, detail } => {
+                let named = targets.iter().filter(|(written, _)| written == target);
+                (*target, detail, named.map(|(_, partition)| *partition).collect())
+            }
+            AbortCause::Refused { target, partition, detail } => (*target, detail, vec![*partition]),
+        };
+        let blocked: Vec<Partition> =
+            named.into_iter().filter(|partition| self.block(*partition, target, now.mono)).collect();
+        if blocked.is_empty() {
+            // Nothing of it is ours any more: like an abort that names nothing.
+            self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
+            return;
+        }
+        self.pace.aborts = 0;
+        let detail = detail.clone();
+        self.actions.push_back(Action::Report(Report::Blocked { partitions: blocked, target, detail }));
+        self.recount();
+    }
+
+    /// Stops a task until its target can be written. Says whether the task is there.
+    fn block(&mut self, partition: Partition, target: Target, now: Monotonic) -> bool {
+        let Some(task) = self.tasks.get_mut(&partition) else { return false };
+        let failures = task.block.as_ref().map_or(0, |block| block.failures).saturating_add(1);
+        let retry_at = now.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
+        self.timers.insert((retry_at, Timer::Unblock(partition, task.epoch)));
+        task.block = Some(Block { target, retry_at, failures });
+        self.blocked.insert(partition);
+        true
+    }
+}
+
+/// `first`, doubled `times - 1` times, at most `longest`.
+fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
+    first.checked_mul(factor).unwrap_or(longest).min(longest)
+}
+
+fn kind_of(fate: Disposition) -> FateKind {
+    match fate {
+        Disposition::Emit(_) => FateKind::Emit,
+        Disposition::Retry { verdict, .. } => FateKind::Retry(verdict),
+        Disposition::Hop { .. } => FateKind::Hop,
+        Disposition::DeadLetter(verdict) => FateKind::DeadLetter(verdict),
+    }
+}

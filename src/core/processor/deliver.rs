@@ -1,0 +1,264 @@
+//! From a record that was read to its fate: the gate, the key, the handler, the route.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::hash_map::Entry as KeyEntry;
+
+use super::look::{Look, note_failure};
+use super::{Processor, Timer};
+use crate::core::classify::classify;
+use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::event::{Action, Delivery};
+use crate::core::invariant::InvariantId;
+use crate::core::lane::{Disposition, Entry, Pending, Settled, Stage, Unread};
+use crate::core::outcome::{Failure, Outcome, Verdict};
+use crate::core::position::{Epoch, Lane, Partition};
+use crate::core::record::Record;
+use crate::core::route::{self, Next, Step};
+use crate::core::time::Now;
+
+impl Processor {
+    pub(super) fn fetched(&mut self, at: (Partition, Epoch, Lane), records: Vec<Record>, now: Now) {
+        let (partition, epoch, lane) = at;
+        let delay = self.policy.ladder.lane_delay(lane);
+        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else { return };
+        if !task.executes() {
+            return;
+        }
+        let Some(state) = task.lane(lane) else { return };
+        state.fetching = false;
+        let mut repeated = None;
+        for record in records {
+            if record.offset < state.next_read {
+                repeated = Some((record.offset, state.next_read));
+                continue;
+            }
+            state.next_read = record.offset.next();
+            // A writer's clock may be ahead: nothing waits longer than the delay from when it was first seen.
+            let wait = |delay| record.timestamp.plus(delay).since(now.wall).min(delay);
+            let release = delay.map(|delay| now.mono.plus(wait(delay)));
+            state.unread.push_back(Unread { record, release });
+        }
+        self.touched.insert(partition);
+        if let Some((offset, expected)) = repeated {
+            let detail =
+                format!("{lane:?} of task {partition}: offset {offset} was read again below {expected}");
+            self.broken(InvariantId::R1, detail);
+        }
+    }
+
+    /// Takes records of a task into the window as far as its lanes have any that are due, and asks for more.
+    pub(super) fn admit(&mut self, partition: Partition, now: Now) {
+        // Tiers first: their records have waited.
+        for lane in self.policy.ladder.lanes().skip(1).chain([Lane::Source]) {
+            while let Some((record, epoch)) = self.next_due(partition, lane, now) {
+                let id = DeliveryId { partition, epoch, lane, offset: record.offset };
+                let look = self.look(id, record, now);
+                self.enter(id, look, now);
+            }
+            self.ask_for_more(partition, lane, now);
+        }
+    }
+
+    /// The record at the front of a lane, if it is due and there is room for it.
+    fn next_due(&mut self, partition: Partition, lane: Lane, now: Now) -> Option<(Record, Epoch)> {
+        let window = self.policy.flow.window;
+        let task = self.tasks.get_mut(&partition).filter(|task| task.processes())?;
+        if task.room(lane, window) == 0 {
+            return None;
+        }
+        let epoch = task.epoch;
+        let state = task.lane(lane)?;
+        if let Some(release) = state.held_until(now.mono) {
+            if state.wakes_at != Some(release) {
+                state.wakes_at = Some(release);
+                self.timers.insert((release, Timer::Release(partition, epoch, lane)));
+            }
+            return None;
+        }
+        state.unread.pop_front().map(|unread| (unread.record, epoch))
+    }
+
+    fn ask_for_more(&mut self, partition: Partition, lane: Lane, now: Now) {
+        let window = self.policy.flow.window;
+        let most = (window / 2).max(1);
+        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.processes()) else { return };
+        let room = task.room(lane, window);
+        let epoch = task.epoch;
+        let Some(state) = task.lane(lane) else { return };
+        let held = state.held_until(now.mono).is_some();
+        if state.fetching || held || room == 0 || state.unread.len() >= most {
+            return;
+        }
+        state.fetching = true;
+        self.actions.push_back(Action::Fetch { partition, epoch, lane, most });
+    }
+
+    /// Puts a record into the window: settled, with the handler, or behind the record of its key.
+    fn enter(&mut self, id: DeliveryId, look: Look, now: Now) {
+        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
+        let (envelope, due) = match look {
+            Look::Deliver { envelope, due } => (envelope, due),
+            Look::Decided { envelope, fate } => {
+                let Some(lane) = task.lane(id.lane) else { return };
+                lane.window.push_back(Entry { offset: id.offset, stage: Stage::Moving });
+                self.settle(id, Arc::new(envelope), fate, None, now);
+                return;
+            }
+        };
+        let key = envelope.key.as_ref().map(|key| task.keys.hasher().hash_one(&**key));
+        let ahead = match key.map(|key| task.keys.entry(key)) {
+            Some(KeyEntry::Occupied(mut waiting)) => {
+                waiting.get_mut().push_back((id.lane, id.offset));
+                Ahead::OfItsKey
+            }
+            Some(KeyEntry::Vacant(free)) => {
+                free.insert(VecDeque::new());
+                Ahead::Nothing
+            }
+            None => Ahead::Nothing,
+        };
+        let pending = Pending { envelope: Arc::new(envelope), key, due, began: None, executions: 0 };
+        let Some(lane) = task.lane(id.lane) else { return };
+        lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
+        match ahead {
+            Ahead::Nothing => self.execute(id, now),
+            Ahead::OfItsKey => {}
+        }
+    }
+
+    /// Begins the next execution of a record that is not with the handler.
+    pub(super) fn execute(&mut self, id: DeliveryId, now: Now) {
+        let Some(task) = self.tasks.get_mut(&id.partition).filter(|task| task.executes()) else { return };
+        let Some(entry) = task.lane(id.lane).and_then(|lane| lane.entry(id.offset)) else { return };
+        let mut pending = match std::mem::replace(&mut entry.stage, Stage::Moving) {
+            Stage::Queued(pending) | Stage::Pausing(pending) => pending,
+            other @ (Stage::Running(_) | Stage::Settled(_) | Stage::Moving) => {
+                entry.stage = other;
+                return;
+            }
+        };
+        if pending.envelope.life.first_attempt_at.is_none() {
+            let life = &mut Arc::make_mut(&mut pending.envelope).life;
+            life.first_attempt_at = Some(now.wall);
+            life.deadline_at = Some(now.wall.plus(self.policy.deadline));
+        }
+        pending.began.get_or_insert(now.mono);
+        pending.executions = pending.executions.saturating_add(1);
+        let first = pending.executions == 1;
+        let delivery = Delivery {
+            id,
+            envelope: Arc::clone(&pending.envelope),
+            attempt: pending.envelope.life.attempt.saturating_add(1),
+            execution: pending.executions,
+            due: pending.due,
+            lateness: pending.due.filter(|_| first).map(|due| now.wall.since(due)),
+        };
+        entry.stage = Stage::Running(pending);
+        task.running = task.running.saturating_add(1);
+        self.running = self.running.saturating_add(1);
+        self.actions.push_back(Action::Handle(Box::new(delivery)));
+    }
+
+    pub(super) fn handled(&mut self, id: DeliveryId, outcome: Outcome, now: Now) {
+        let Some(task) = self.tasks.get_mut(&id.partition).filter(|task| task.epoch == id.epoch) else {
+            return;
+        };
+        let Some(entry) = task.lane(id.lane).and_then(|lane| lane.entry(id.offset)) else { return };
+        let pending = match std::mem::replace(&mut entry.stage, Stage::Moving) {
+            Stage::Running(pending) => pending,
+            other @ (Stage::Queued(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving) => {
+                entry.stage = other;
+                let detail =
+                    format!("a second answer for {:?} of task {} at {}", id.lane, id.partition, id.offset);
+                self.broken(InvariantId::R1, detail);
+                return;
+            }
+        };
+        task.running = task.running.saturating_sub(1);
+        self.running = self.running.saturating_sub(1);
+        self.touched.insert(id.partition);
+        match outcome {
+            Outcome::Done(outputs) => {
+                self.settle(id, pending.envelope, Disposition::Emit(outputs), pending.key, now);
+            }
+            Outcome::Failed(failure) => self.failed(id, pending, failure, now),
+        }
+    }
+
+    fn failed(&mut self, id: DeliveryId, mut pending: Pending, failure: Failure, now: Now) {
+        let verdict = classify(&failure);
+        let lane = self.word(id.lane);
+        let envelope = Arc::make_mut(&mut pending.envelope);
+        envelope.life.executions = envelope.life.executions.saturating_add(1);
+        note_failure(envelope, &verdict, failure.detail, &lane, now.wall);
+        let deadline_at = envelope.life.deadline_at;
+
+        if let Next::InPlace { at_most } =
+            route::after_execution(&self.policy, verdict.class, pending.executions)
+        {
+            let wait = self.random.up_to(at_most);
+            let spent = pending.began.map(|began| now.mono.since(began)).unwrap_or_default();
+            if route::fits_in_place(&self.policy.in_place, spent, wait, now.wall, deadline_at) {
+                self.pause(id, pending, wait, now);
+                return;
+            }
+        }
+        let envelope = Arc::make_mut(&mut pending.envelope);
+        envelope.life.attempt = envelope.life.attempt.saturating_add(1);
+        let attempt = envelope.life.attempt;
+        let asked = failure.retry_after;
+        let fate = match route::after_attempt(&self.policy, &verdict, asked, attempt, now.wall, deadline_at) {
+            Step::Tier { tier, wait } => Disposition::Retry { tier, due: now.wall.plus(wait), verdict },
+            Step::DeadLetter(reason) => Disposition::DeadLetter(Verdict { class: verdict.class, reason }),
+        };
+        self.settle(id, pending.envelope, fate, pending.key, now);
+    }
+
+    /// Lets a delivery wait for its next execution. It keeps its key.
+    fn pause(&mut self, id: DeliveryId, pending: Pending, wait: Duration, now: Now) {
+        let lane = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane));
+        if let Some(entry) = lane.and_then(|lane| lane.entry(id.offset)) {
+            entry.stage = Stage::Pausing(pending);
+            self.timers.insert((now.mono.plus(wait), Timer::Execution(id)));
+        }
+    }
+
+    /// Decides a record's fate, and lets the next record of its key go on.
+    fn settle(
+        &mut self,
+        id: DeliveryId,
+        envelope: Arc<Envelope>,
+        fate: Disposition,
+        key: Option<u64>,
+        now: Now,
+    ) {
+        self.settled = self.settled.saturating_add(1);
+        let settled = Settled { envelope, fate, order: self.settled, at: now.mono };
+        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
+        let Some(lane) = task.lane(id.lane) else { return };
+        if let Some(entry) = lane.entry(id.offset) {
+            entry.stage = Stage::Settled(settled);
+        }
+        let grown = lane.extend_settled();
+        if grown > 0 && task.block.is_none() {
+            self.pace.grew(grown, now.mono);
+        }
+        let Some(key) = key else { return };
+        match task.keys.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some((lane, offset)) => self.execute(DeliveryId { lane, offset, ..id }, now),
+            None => {
+                task.keys.remove(&key);
+            }
+        }
+    }
+}
+
+/// Whether a record of the same key is being handled.
+enum Ahead {
+    Nothing,
+    OfItsKey,
+}

@@ -1,0 +1,100 @@
+//! The end of a task on this worker: given back in order, or lost.
+
+use std::time::Duration;
+
+use super::{Mode, Processor, Timer};
+use crate::core::event::{Action, StopReason};
+use crate::core::position::{Epoch, Partition};
+use crate::core::task::Phase;
+use crate::core::time::{Monotonic, Now};
+
+impl Processor {
+    /// Kafka takes tasks back: what runs may end and what is settled is committed first, within a bound.
+    pub(super) fn revoked(&mut self, partitions: Vec<Partition>, now: Now) {
+        let revoke = self.policy.flow.revoke;
+        for partition in partitions {
+            if self.tasks.contains_key(&partition) {
+                self.begin_to_give_back(partition, revoke, now.mono);
+            } else {
+                // Given back before, while draining, or never taken: the group waits for this answer all the same.
+                self.actions.push_back(Action::GiveBack { partition, epoch: self.last_epoch });
+            }
+        }
+    }
+
+    pub(super) fn drain(&mut self, now: Now) {
+        if self.mode != Mode::Working {
+            return;
+        }
+        self.mode = Mode::Draining;
+        let drain = self.policy.flow.drain;
+        for partition in self.tasks.keys().copied().collect::<Vec<_>>() {
+            self.begin_to_give_back(partition, drain, now.mono);
+        }
+    }
+
+    fn begin_to_give_back(&mut self, partition: Partition, within: Duration, now: Monotonic) {
+        let Some(task) = self.tasks.get_mut(&partition) else { return };
+        let mut until = now.plus(within);
+        if let Phase::GivingBack { until: earlier } = task.phase {
+            until = until.min(earlier);
+        }
+        task.phase = Phase::GivingBack { until };
+        self.leaving.insert(partition);
+        task.lanes.iter_mut().for_each(|lane| lane.unread.clear());
+        self.pace.wanted.remove(&partition);
+        self.timers.insert((until, Timer::GiveBack(partition, task.epoch)));
+    }
+
+    /// Kafka has given tasks to somebody else already: nothing of them is ours any more.
+    pub(super) fn lost(&mut self, partitions: &[Partition]) {
+        for partition in partitions {
+            self.forget(*partition);
+        }
+    }
+
+    /// Whether a task is being given back that nothing but its commit keeps.
+    pub(super) fn giving_back(&self) -> bool {
+        let waits = |task: &super::Task| task.running == 0 && task.block.is_none() && task.ready() > 0;
+        self.leaving.iter().filter_map(|partition| self.tasks.get(partition)).any(waits)
+    }
+
+    pub(super) fn give_back_what_is_done(&mut self, now: Now) {
+        if self.mode == Mode::Stopped {
+            return;
+        }
+        let done: Vec<(Partition, Epoch)> = self
+            .leaving
+            .iter()
+            .filter_map(|partition| self.tasks.get(partition).map(|task| (partition, task)))
+            .filter(|(partition, task)| {
+                let Phase::GivingBack { until } = task.phase else { return false };
+                let in_transaction =
+                    self.open.as_ref().is_some_and(|open| open.holds(**partition, task.epoch));
+                // A blocked task cannot commit: its settled records are handled again by the next owner.
+                let finished = task.running == 0 && (task.ready() == 0 || task.block.is_some());
+                !in_transaction && (finished || until <= now.mono)
+            })
+            .map(|(partition, task)| (*partition, task.epoch))
+            .collect();
+        for (partition, epoch) in done {
+            self.forget(partition);
+            self.actions.push_back(Action::GiveBack { partition, epoch });
+        }
+        if self.mode == Mode::Draining && self.tasks.is_empty() && self.open.is_none() {
+            self.stop(StopReason::Drained);
+        }
+    }
+
+    fn forget(&mut self, partition: Partition) {
+        if let Some(task) = self.tasks.remove(&partition) {
+            self.running = self.running.saturating_sub(task.running);
+            self.pace.wanted.remove(&partition);
+            self.touched.remove(&partition);
+            self.leaving.remove(&partition);
+            self.blocked.remove(&partition);
+            self.timers.retain(|(_, timer)| timer.task() != (partition, task.epoch));
+            self.recount();
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The first look at a record: is it readable, whose is it, must it wait on?
+
+use bytes::Bytes;
+
+use super::Processor;
+use crate::core::class::{Class, Reason};
+use crate::core::envelope::{DeliveryId, Envelope, FirstFailure, LastFailure};
+use crate::core::headers::{self, Waiting};
+use crate::core::lane::Disposition;
+use crate::core::outcome::Verdict;
+use crate::core::position::{Lane, Origin};
+use crate::core::record::Record;
+use crate::core::route;
+use crate::core::time::{Now, Timestamp};
+
+/// What becomes of a record when it is first looked at.
+pub(super) enum Look {
+    /// It goes to the handler.
+    Deliver { envelope: Envelope, due: Option<Timestamp> },
+    /// Its fate is already clear.
+    Decided { envelope: Envelope, fate: Disposition },
+}
+
+impl Processor {
+    pub(super) fn look(&self, id: DeliveryId, record: Record, now: Now) -> Look {
+        let unnamed = record.unnamed_headers;
+        let topic = self.policy.topic(id.lane).clone();
+        let here = Origin { topic, partition: id.partition, offset: id.offset };
+        let look = match id.lane {
+            Lane::Source => self.look_at_source(id, record, here, now),
+            Lane::Tier(_) => self.look_at_waiting(id, record, here, now),
+        };
+        if unnamed == 0 {
+            return look;
+        }
+        let (Look::Deliver { mut envelope, .. } | Look::Decided { mut envelope, .. }) = look;
+        envelope.life = crate::core::envelope::Life::default();
+        let detail = format!("`{unnamed}` header names are not UTF-8; the whole record stands at its origin");
+        self.dead(id, envelope, Verdict { class: Class::Poison, reason: Reason::BadHeaderName }, detail, now)
+    }
+
+    fn look_at_source(&self, id: DeliveryId, record: Record, origin: Origin, now: Now) -> Look {
+        match headers::from_source(record, origin, &self.policy.identity) {
+            (envelope, Ok(())) => Look::Deliver { envelope, due: None },
+            (envelope, Err(missing)) => {
+                let verdict = Verdict { class: Class::Permanent, reason: Reason::NoOperationId };
+                self.dead(id, envelope, verdict, missing.to_string(), now)
+            }
+        }
+    }
+
+    fn look_at_waiting(&self, id: DeliveryId, record: Record, here: Origin, now: Now) -> Look {
+        let Waiting { envelope, due } = match headers::read_waiting(&record, self.policy.deadline) {
+            Ok(waiting) => waiting,
+            Err(bad) => {
+                let verdict = Verdict { class: Class::Poison, reason: Reason::BadControlHeader };
+                return self.dead(id, headers::lenient(record, here), verdict, bad.to_string(), now);
+            }
+        };
+        let delay = self.policy.ladder.lane_delay(id.lane).unwrap_or_default();
+        let lane_due = record.timestamp.plus(delay);
+        // Counted by the writer's clock where that is less: this reader's may be behind.
+        let remaining = due.since(now.wall).min(due.since(lane_due));
+        match route::hop(&self.policy.ladder, remaining) {
+            Some(tier) if !remaining.is_zero() => {
+                Look::Decided { envelope, fate: Disposition::Hop { tier, due } }
+            }
+            Some(_) | None => Look::Deliver { envelope, due: Some(due.max(lane_due)) },
+        }
+    }
+
+    /// A dead letter that no handler ever saw.
+    fn dead(
+        &self,
+        id: DeliveryId,
+        mut envelope: Envelope,
+        verdict: Verdict,
+        detail: String,
+        now: Now,
+    ) -> Look {
+        note_failure(&mut envelope, &verdict, detail, &self.word(id.lane), now.wall);
+        Look::Decided { envelope, fate: Disposition::DeadLetter(verdict) }
+    }
+
+    /// The word of a lane, for headers.
+    pub(super) fn word(&self, lane: Lane) -> Bytes {
+        self.words.get(lane.index()).cloned().unwrap_or_default()
+    }
+}
+
+/// Writes a failure into what has happened to a record.
+pub(super) fn note_failure(
+    envelope: &mut Envelope,
+    verdict: &Verdict,
+    detail: String,
+    lane: &Bytes,
+    at: Timestamp,
+) {
+    let life = &mut envelope.life;
+    let Verdict { class, reason } = verdict.clone();
+    life.history.add(&String::from_utf8_lossy(lane), verdict, at);
+    let first = || FirstFailure { at, class, reason: reason.clone(), lane: lane.clone() };
+    life.first_failure.get_or_insert_with(first);
+    life.last_failure = Some(LastFailure { class, reason, detail: headers::cut_detail(detail) });
+}

@@ -1,0 +1,104 @@
+//! One task: partition *p* of a pipeline's lanes, and how far its take-over or hand-over has come.
+
+use std::collections::VecDeque;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::core::event::Target;
+use crate::core::lane::LaneState;
+use crate::core::position::{Epoch, Lane, Offset, Sequence};
+use crate::core::time::Monotonic;
+
+/// How far a task has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Kafka is asked where it stands.
+    Restoring,
+    /// Its start is being committed, before anything is read.
+    Starting,
+    /// Its records are processed.
+    Running,
+    /// Kafka takes it back, or the worker stops: what runs may end until then.
+    GivingBack { until: Monotonic },
+}
+
+/// Why a task does not go on by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// What cannot be written.
+    pub(crate) target: Target,
+    /// When its transaction is tried again.
+    pub(crate) retry_at: Monotonic,
+    /// How often it was tried in vain.
+    pub(crate) failures: u32,
+}
+
+/// One task.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) epoch: Epoch,
+    pub(crate) phase: Phase,
+    /// By [`Lane::index`]; empty while restoring.
+    pub(crate) lanes: Vec<LaneState>,
+    /// The highest number that a transaction of this task has used.
+    pub(crate) sequence: Sequence,
+    /// The keys that are being handled, each with the records that wait for it.
+    pub(crate) keys: HashMap<u64, VecDeque<(Lane, Offset)>, FixedState>,
+    /// Records that a handler has, or that wait for their next execution.
+    pub(crate) running: usize,
+    pub(crate) block: Option<Block>,
+}
+
+impl Task {
+    pub(crate) fn new(epoch: Epoch, seed: u64) -> Self {
+        Self {
+            epoch,
+            phase: Phase::Restoring,
+            lanes: Vec::new(),
+            sequence: Sequence(0),
+            keys: HashMap::with_hasher(FixedState::with_seed(seed)),
+            running: 0,
+            block: None,
+        }
+    }
+
+    pub(crate) fn lane(&mut self, lane: Lane) -> Option<&mut LaneState> {
+        self.lanes.get_mut(lane.index())
+    }
+
+    /// The lanes with their names.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (Lane, &LaneState)> {
+        self.lanes.iter().enumerate().map(|(index, state)| (Lane::at(index), state))
+    }
+
+    /// Whether new deliveries may begin.
+    pub(crate) fn processes(&self) -> bool {
+        self.phase == Phase::Running && self.block.is_none()
+    }
+
+    /// Whether a handler may be called once more for a record that is already admitted.
+    pub(crate) fn executes(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    /// How many more records a lane may have in flight. Source and tiers each leave a quarter of the window to the
+    /// other, so that neither new records nor retries that hang stop the rest.
+    pub(crate) fn room(&self, lane: Lane, window: usize) -> usize {
+        let (source, tiers) = match self.lanes.split_first() {
+            Some((source, tiers)) => (source.in_flight(), tiers.iter().map(LaneState::in_flight).sum()),
+            None => (0, 0),
+        };
+        let share = if self.lanes.len() > 1 { window.saturating_sub(window / 4) } else { window };
+        let own = match lane {
+            Lane::Source => source,
+            Lane::Tier(_) => tiers,
+        };
+        window.saturating_sub(source.saturating_add(tiers)).min(share.saturating_sub(own))
+    }
+
+    /// Records that the next transaction can take.
+    pub(crate) fn ready(&self) -> usize {
+        self.lanes.iter().map(LaneState::ready).sum()
+    }
+}
