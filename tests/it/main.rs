@@ -1,1 +1,4 @@
+//! What needs nothing outside: no broker, no network.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod layers;
