@@ -1,0 +1,36 @@
+# `make test` is the whole gate, the same for people and for CI; `make demo` shows what redrive does. Both set up what
+# they need. Built things go to CARGO_TARGET_DIR, by default `target`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test verify soak bench clean
+
+cargo_demo = cargo build --locked --features broker-tests --bin redrive --example demo
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
+
+setup: ## check what the build needs; install it where that may be done
+	@scripts/setup kafka
+
+demo: setup ## two processes, a flaky handler, a kill, and the ledger of every record
+	$(cargo_demo)
+	cargo run --quiet --locked --features broker-tests --example demo -- $(DEMO)
+
+test: ## the whole gate, with the tests on a real Kafka
+	@scripts/gate broker
+
+verify: ## the gate without a broker
+	@scripts/gate no-broker
+
+soak: ## the simulation with 20,000 seeds, and the broker tests at full size
+	@scripts/setup kafka
+	REDRIVE_SIM_SEEDS=$${REDRIVE_SIM_SEEDS:-20000} REDRIVE_TEST_SIZE=full cargo test --locked --features broker-tests --test it --test broker
+
+bench: setup ## records per second through two processes and an HTTP handler that never fails, optimised build
+	$(cargo_demo) --release
+	REDRIVE_KAFKA_JVM="$${REDRIVE_KAFKA_JVM:--Xmx1g}" cargo run --quiet --locked --release --features broker-tests --example demo -- --calm --records 200000 $(DEMO)
+
+clean: ## remove what was built; Kafka's fetched jars stay in the user's cache
+	cargo clean
