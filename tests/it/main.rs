@@ -1,4 +1,7 @@
 //! What needs nothing outside: no broker, no network.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod audit;
 mod layers;
+#[path = "../support/ledger/mod.rs"]
+mod ledger;
