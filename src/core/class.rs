@@ -1,6 +1,8 @@
 //! The words of failure: class and reason, both closed, since metrics label by them.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -87,16 +89,77 @@ pub enum Reason {
 }
 
 /// A reason of the user's own: 1 to 64 characters of `a-z`, `0-9` and `-`, first a letter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReasonName(Arc<str>);
+#[derive(Clone, Debug)]
+pub struct ReasonName(Name);
+
+#[derive(Clone, Debug)]
+enum Name {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
 
 impl ReasonName {
     /// The longest name, in bytes. It bounds what a failure can add to the headers.
     pub const LONGEST: usize = 64;
 
+    /// A name that is known when the program is built; costs nothing to clone. Make it a constant, so that a name
+    /// that is none is refused by the compiler.
+    ///
+    /// # Panics
+    ///
+    /// Where `name` is no reason name and the call is not in a constant.
+    pub const fn from_static(name: &'static str) -> Self {
+        assert!(fits(name.as_bytes()), "a reason is 1 to 64 characters of a-z, 0-9 and -, first a letter");
+        Self(Name::Static(name))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Name::Static(name) => name,
+            Name::Shared(name) => name,
+        }
+    }
+}
+
+/// Whether these bytes are a reason name.
+const fn fits(mut name: &[u8]) -> bool {
+    if name.len() > ReasonName::LONGEST || !matches!(name.first(), Some(b'a'..=b'z')) {
+        return false;
+    }
+    while let Some((first, rest)) = name.split_first() {
+        if !matches!(first, b'a'..=b'z' | b'0'..=b'9' | b'-') {
+            return false;
+        }
+        name = rest;
+    }
+    true
+}
+
+// Equal and ordered by text: how a name is kept says nothing about it.
+impl PartialEq for ReasonName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for ReasonName {}
+
+impl PartialOrd for ReasonName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ReasonName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for ReasonName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
@@ -104,11 +167,8 @@ impl FromStr for ReasonName {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        let fits = word.len() <= Self::LONGEST
-            && word.starts_with(|first: char| first.is_ascii_lowercase())
-            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        if fits {
-            Ok(Self(Arc::from(word)))
+        if fits(word.as_bytes()) {
+            Ok(Self(Name::Shared(Arc::from(word))))
         } else {
             let shown = word.chars().take(Self::LONGEST).collect();
             Err(UnknownWord { kind: "reason (a-z, 0-9 and -, at most 64)", word: shown })
@@ -153,5 +213,28 @@ impl FromStr for Reason {
             },
         };
         Ok(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_names_are_equal_however_they_are_kept() {
+        const LIMIT: ReasonName = ReasonName::from_static("limit-2");
+        assert_eq!("limit-2".parse(), Ok(LIMIT));
+    }
+
+    #[test]
+    fn a_reason_name_is_short_lower_case_and_begins_with_a_letter() {
+        let longest = "a".repeat(ReasonName::LONGEST);
+        let long = "a".repeat(ReasonName::LONGEST + 1);
+        for good in ["a", "no-stock", "e42", &longest] {
+            assert!(good.parse::<ReasonName>().is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "4e", "No-stock", "no_stock", "no stock", "stück", &long] {
+            assert!(bad.parse::<ReasonName>().is_err(), "{bad}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::core::class::{Class, Reason, ReasonName};
+use crate::core::envelope::Envelope;
 use crate::core::record::Header;
 
 /// The end of one execution.
@@ -15,6 +16,26 @@ pub enum Outcome {
     Done(Vec<Output>),
     /// The work is not done, or nobody knows.
     Failed(Failure),
+}
+
+impl Outcome {
+    /// The work is done and there is nothing to write.
+    pub const fn done() -> Self {
+        Self::Done(Vec::new())
+    }
+
+    /// The work is done, with one output record: this value under the key and the foreign headers of `envelope`.
+    pub fn output(envelope: &Envelope, value: Option<Bytes>) -> Self {
+        let (key, headers) = (envelope.key.clone(), envelope.foreign.clone());
+        Self::Done(vec![Output { key, value, headers }])
+    }
+
+    /// The work is not done, of a class and for a reason that the handler knows. `detail` is for people: without the
+    /// payload, since it is written to headers and logs.
+    pub fn failed(class: Class, reason: ReasonName, detail: impl Into<String>) -> Self {
+        let cause = Cause::Named { class, reason };
+        Self::Failed(Failure { cause, detail: detail.into(), retry_after: None })
+    }
 }
 
 /// One record of a handler's output. Its event id and operation id are added when it is written.

@@ -1,6 +1,7 @@
 //! One Kafka record, owned, with its bytes as they came.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,10 +10,10 @@ use crate::core::position::Offset;
 use crate::core::time::Timestamp;
 
 /// The name of a header: always UTF-8, since the client can carry no other.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct HeaderName(Name);
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 enum Name {
     Static(&'static str),
     Shared(Arc<str>),
@@ -35,6 +36,21 @@ impl HeaderName {
             Name::Static(name) => name,
             Name::Shared(name) => name,
         }
+    }
+}
+
+// Equal by text: how a name is kept says nothing about it.
+impl PartialEq for HeaderName {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for HeaderName {}
+
+impl Hash for HeaderName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
@@ -68,4 +84,15 @@ pub struct Record {
     pub headers: Vec<Header>,
     /// How many headers had names that are not UTF-8 and are missing from `headers`.
     pub unnamed_headers: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_names_are_equal_however_they_are_kept() {
+        assert_eq!(HeaderName::from_static("trace"), HeaderName::new("trace"));
+        assert_ne!(HeaderName::from_static("trace"), HeaderName::new("Trace"));
+    }
 }
