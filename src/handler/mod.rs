@@ -11,17 +11,51 @@ use futures_util::future::BoxFuture;
 use crate::core::event::Delivery;
 use crate::core::outcome::Outcome;
 
+mod build;
+mod http;
+mod passthrough;
+mod registry;
+
+pub use build::{BuildHandlerError, build};
+pub use registry::Handlers;
+
 /// The work that a pipeline does for each record.
 ///
 /// Called from many tasks at a time, for different keys. A future that is ready at its first poll costs no task
 /// switch. The future may be dropped when the task is given to another worker: the delivery then begins anew there,
-/// with the same operation id.
+/// with the same operation id. Effects outside Kafka are therefore at least once; the operation id of the record's
+/// envelope is the same on every attempt and makes them idempotent.
+///
+/// A handler says what happened; what follows from it (executions in place, tiers, a dead letter) is the topology's:
+///
+/// ```
+/// use redrive::core::class::{Class, ReasonName};
+/// use redrive::core::event::Delivery;
+/// use redrive::core::outcome::Outcome;
+/// use redrive::handler::{AnyHandler, Handler, Handlers};
+///
+/// const NO_VALUE: ReasonName = ReasonName::from_static("no-value");
+///
+/// struct Upper;
+///
+/// impl Handler for Upper {
+///     async fn handle(&self, delivery: Delivery) -> Outcome {
+///         let Some(value) = &delivery.envelope.value else {
+///             return Outcome::failed(Class::Permanent, NO_VALUE, "a tombstone has nothing to print");
+///         };
+///         Outcome::output(&delivery.envelope, Some(value.to_ascii_uppercase().into()))
+///     }
+/// }
+///
+/// let handlers = Handlers::new().with("upper", Upper);
+/// assert!(handlers.find("upper").is_some());
+/// ```
 pub trait Handler: Send + Sync + 'static {
     /// Does the work of one execution.
     fn handle(&self, delivery: Delivery) -> impl Future<Output = Outcome> + Send;
 }
 
-/// A handler of any type, shared between the threads of a pipeline.
+/// A handler of any type, shared between threads.
 #[derive(Clone)]
 pub struct AnyHandler(Arc<dyn Erased>);
 
