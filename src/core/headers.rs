@@ -232,3 +232,6 @@ pub fn source_origin(
 ) -> Origin {
     Origin { topic: topic.clone(), partition, offset: record.offset }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,3 +142,46 @@ pub struct Flow {
     /// Offsets of idle lanes are committed again this often, so that the broker never expires them.
     pub recommit: Duration,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A policy with tiers of these many seconds, three executions in place, and generous bounds.
+    pub(crate) fn policy(tiers: &[u64]) -> Policy {
+        let delays: Vec<Duration> = tiers.iter().map(|seconds| Duration::from_secs(*seconds)).collect();
+        Policy {
+            source: TopicName::new("orders"),
+            tiers: tiers
+                .iter()
+                .map(|seconds| TopicName::new(&format!("shop.orders.retry.{seconds}s")))
+                .collect(),
+            identity: IdentityPolicy::default(),
+            in_place: InPlace {
+                executions: 3,
+                base: Duration::from_millis(100),
+                cap: Duration::from_secs(2),
+                budget: Duration::from_secs(10),
+            },
+            ladder: Ladder { delays, last_tier_repeats: 1 },
+            deadline: Duration::from_secs(24 * 60 * 60),
+            unknown: UnknownOutcome::DeadLetter,
+            handler_timeout: Duration::ZERO,
+            flow: Flow {
+                window: 16,
+                commit_interval: Duration::from_millis(50),
+                drain: Duration::from_secs(20),
+                revoke: Duration::from_secs(5),
+                transaction_timeout: Duration::from_secs(10),
+                recommit: Duration::from_secs(3600),
+            },
+        }
+    }
+
+    #[test]
+    fn lanes_are_named_by_the_largest_unit_that_holds_their_delay() {
+        let ladder = policy(&[5, 60, 90, 7200, 86_400]).ladder;
+        let words: Vec<String> = ladder.lanes().map(|lane| ladder.word(lane)).collect();
+        assert_eq!(words, ["source", "retry.5s", "retry.1m", "retry.90s", "retry.2h", "retry.1d"]);
+    }
+}

@@ -254,3 +254,6 @@ impl Processor {
         self.actions.push_back(Action::Stop(reason));
     }
 }
+
+#[cfg(test)]
+mod tests;

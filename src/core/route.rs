@@ -115,3 +115,6 @@ pub fn hop(ladder: &Ladder, remaining: Duration) -> Option<TierIndex> {
     let fitting = ladder.tiers().rev().find(|(_, delay)| *delay <= remaining);
     fitting.or_else(|| ladder.tiers().next()).map(|(tier, _)| tier)
 }
+
+#[cfg(test)]
+mod tests;
