@@ -1,1 +1,3 @@
+//! The `redrive` command.
+
 fn main() {}

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod audit;
+#[cfg(feature = "runtime")]
+mod handlers;
 mod layers;
 #[path = "../support/ledger/mod.rs"]
 mod ledger;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Body, Method, Request, Url};
 
 use crate::core::event::Delivery;
@@ -124,7 +124,12 @@ impl Form {
         if envelope.value.is_none() {
             headers.insert(TOMBSTONE, HeaderValue::from_static("true"));
         }
-        *request.body_mut() = Some(Body::from(envelope.value.clone().unwrap_or_default()));
+        let body = envelope.value.clone().unwrap_or_default();
+        if body.is_empty() {
+            // The client leaves it out, and some servers then answer 411 (RFC 9110, 8.6 asks for it).
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        *request.body_mut() = Some(Body::from(body));
         request
     }
 }

@@ -1,0 +1,10 @@
+//! The handlers, against real servers on this machine.
+
+mod calls;
+mod failures;
+mod passthrough;
+mod place;
+mod server;
+mod sharing;
+mod tls;
+mod token;
