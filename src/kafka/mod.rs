@@ -3,11 +3,21 @@
 //! Owns every client, what they are configured with, and the translation between their types and the core's. Decides
 //! nothing about a record. No signature outside this module mentions a type of the client library.
 
+mod context;
+mod convert;
 pub(crate) mod epochs;
+pub(crate) mod error;
 #[cfg(test)]
 mod fixture;
 pub(crate) mod group;
+pub(crate) mod lookup;
 mod producer;
+mod raw;
+pub(crate) mod reader;
 mod settings;
+pub(crate) mod source;
+pub(crate) mod start;
 mod stopwatch;
 pub(crate) mod transaction;
+
+pub(crate) use context::GroupChange;

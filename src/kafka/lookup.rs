@@ -1,0 +1,327 @@
+//! Questions to the broker that may take long, asked beside the worker's loop: where a task goes on, where a log begins.
+//!
+//! Owns one thread and a consumer of the group that never joins it. Committed offsets are fetched stable, so the answer
+//! waits for transactions that are still open; each question is therefore asked in short tries, in turn with the others,
+//! until it is answered or forgotten.
+
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, thread};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Offset as ClientOffset, TopicPartitionList};
+
+use crate::core::event::{LaneStart, Restored};
+use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, TopicName};
+use crate::kafka::context::Context;
+use crate::kafka::error::ClientError;
+use crate::kafka::reader::LaneId;
+use crate::kafka::settings;
+use crate::kafka::start::{LogRange, Resolver, Standing};
+use crate::topology::model::{Kafka, Pipeline};
+
+/// How long one question may hold up the others.
+const TRY: Duration = Duration::from_millis(500);
+/// Between two rounds of tries that gave nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a lookup found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Answer to [`Lookup::restore`].
+    Task {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the question.
+        epoch: Epoch,
+        /// Where its lanes go on.
+        found: Restored,
+        /// What retention deleted before it was read.
+        losses: Vec<Loss>,
+    },
+    /// Answer to [`Lookup::lost_position`]: the lane goes on at `loss.to`.
+    Position {
+        /// The epoch of the question.
+        epoch: Epoch,
+        /// What is missing; nothing where `from` and `to` are the same.
+        loss: Loss,
+    },
+    /// A lane stands behind the end of its log: the topic was made anew, or has lost its end. Going on at the start would
+    /// repeat, going on at the end would lose; a person knows. Told once, while the question stays open.
+    BehindEnd {
+        /// The lane.
+        id: LaneId,
+        /// Where it stands.
+        next: Offset,
+        /// The end of the log.
+        end: Offset,
+    },
+    /// The lookup thread cannot go on.
+    Failed(ClientError),
+}
+
+/// Offsets that were deleted before they were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    /// The lane.
+    pub(crate) id: LaneId,
+    /// The first that is missing.
+    pub(crate) from: Offset,
+    /// Where it goes on.
+    pub(crate) to: Offset,
+}
+
+/// The thread that asks.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    questions: Option<Sender<Question>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Question {
+    Task { partition: Partition, epoch: Epoch },
+    Position { id: LaneId, topic: TopicName, next: Offset, epoch: Epoch },
+    Forget(Partition),
+}
+
+/// Which of a task's questions it is; a new one takes the place of the old.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum About {
+    Task,
+    Lane(Lane),
+}
+
+impl Lookup {
+    /// Starts the thread; `answer` is called from it.
+    pub(crate) fn start(
+        kafka: &Kafka,
+        pipeline: &Pipeline,
+        standing: Standing,
+        answer: impl Fn(Found) + Send + 'static,
+    ) -> Result<Self, ClientError> {
+        let config = settings::lane_consumer(kafka, pipeline);
+        let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
+        let (questions, inbox) = crossbeam_channel::unbounded();
+        let asker = Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone(), standing };
+        let spawned = thread::Builder::new()
+            .name(format!("{}-lookup", pipeline.name))
+            .spawn(move || asker.run(&inbox, &answer));
+        let thread = spawned.map_err(|source: io::Error| ClientError::Thread { client: "lookup", source })?;
+        Ok(Self { questions: Some(questions), thread: Some(thread) })
+    }
+
+    /// Asks where the lanes of a task go on.
+    pub(crate) fn restore(&self, partition: Partition, epoch: Epoch) {
+        self.ask(Question::Task { partition, epoch });
+    }
+
+    /// Asks where a lane goes on that found nothing at `next`.
+    pub(crate) fn lost_position(&self, id: LaneId, topic: TopicName, next: Offset, epoch: Epoch) {
+        self.ask(Question::Position { id, topic, next, epoch });
+    }
+
+    /// Drops all questions about a task.
+    pub(crate) fn forget(&self, partition: Partition) {
+        self.ask(Question::Forget(partition));
+    }
+
+    fn ask(&self, question: Question) {
+        // The thread ends before its lookup only after it has said why.
+        let _ = self.questions.as_ref().map(|questions| questions.send(question));
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        self.questions = None;
+        // It ends within one try. A panic there has been told by the panic hook.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Asker {
+    consumer: BaseConsumer<Context>,
+    kafka: Kafka,
+    pipeline: Pipeline,
+    standing: Standing,
+}
+
+type Open = BTreeMap<(Partition, About), Asked>;
+
+struct Asked {
+    question: Question,
+    told: Told,
+}
+
+/// Whether people know why there is no answer yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    No,
+    Yes,
+}
+
+enum Tried {
+    Answered(Found),
+    /// The question stays open, and people should know why.
+    Stuck(Found),
+    NotYet,
+}
+
+impl Asker {
+    fn run(self, inbox: &Receiver<Question>, answer: &impl Fn(Found)) {
+        let mut open = Open::new();
+        loop {
+            let first = if open.is_empty() {
+                inbox.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                inbox.try_recv()
+            };
+            match first {
+                Ok(question) => {
+                    take(&mut open, question);
+                    continue;
+                }
+                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {}
+            }
+            // Serves the client's logs; this consumer is given no records.
+            let _ = self.consumer.poll(Duration::ZERO);
+            let before = open.len();
+            open.retain(|_, asked| match self.attempt(&asked.question) {
+                Ok(Tried::Answered(found)) => {
+                    answer(found);
+                    false
+                }
+                Ok(Tried::Stuck(found)) => {
+                    if asked.told == Told::No {
+                        answer(found);
+                    }
+                    asked.told = Told::Yes;
+                    true
+                }
+                Ok(Tried::NotYet) => true,
+                Err(error) => {
+                    answer(Found::Failed(error));
+                    false
+                }
+            });
+            if open.len() == before {
+                thread::sleep(PAUSE);
+            }
+        }
+        self.consumer.context().end();
+    }
+
+    fn attempt(&self, question: &Question) -> Result<Tried, ClientError> {
+        match question {
+            Question::Task { partition, epoch } => self.task(*partition, *epoch),
+            Question::Position { id, topic, next, epoch } => Ok(match self.log(topic, id.partition) {
+                Ok(log) if *next > log.end => {
+                    Tried::Stuck(Found::BehindEnd { id: *id, next: *next, end: log.end })
+                }
+                Ok(log) => {
+                    let loss = Loss { id: *id, from: *next, to: log.start.max(*next) };
+                    Tried::Answered(Found::Position { epoch: *epoch, loss })
+                }
+                Err(error) => not_yet(&error),
+            }),
+            Question::Forget(_) => Ok(Tried::NotYet),
+        }
+    }
+
+    fn task(&self, partition: Partition, epoch: Epoch) -> Result<Tried, ClientError> {
+        let committed = match self.committed(partition) {
+            Ok(committed) => committed,
+            Err(error) => return Ok(not_yet(&error)),
+        };
+        let (mut lanes, mut losses) = (Vec::new(), Vec::new());
+        for (lane, committed) in self.pipeline.policy.ladder.lanes().zip(&committed.offsets) {
+            let log = match self.log(self.pipeline.lane_topic(lane), partition) {
+                Ok(log) => log,
+                Err(error) => return Ok(not_yet(&error)),
+            };
+            let id = LaneId { partition, lane };
+            let (wanted, start): (_, fn(Offset) -> LaneStart) = match (lane, committed) {
+                (_, Some(offset)) => (*offset, LaneStart::Committed),
+                (Lane::Tier(_), None) => (log.start, LaneStart::Fresh),
+                (Lane::Source, None) => match self.resolver().resolve(partition, log) {
+                    Ok(offset) => (offset, LaneStart::Fresh),
+                    Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
+                    Err(error) => return Err(error),
+                },
+            };
+            if committed.is_some() && wanted > log.end {
+                return Ok(Tried::Stuck(Found::BehindEnd { id, next: wanted, end: log.end }));
+            }
+            if wanted < log.start {
+                losses.push(Loss { id, from: wanted, to: log.start });
+            }
+            lanes.push(start(wanted.max(log.start)));
+        }
+        let found = Restored { mark: committed.mark, lanes };
+        Ok(Tried::Answered(Found::Task { partition, epoch, found, losses }))
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        let Self { consumer, kafka, pipeline, standing } = self;
+        Resolver { consumer, kafka, pipeline, standing: *standing, patience: TRY }
+    }
+
+    fn log(&self, topic: &TopicName, partition: Partition) -> Result<LogRange, KafkaError> {
+        let (start, end) = self.consumer.fetch_watermarks(topic.as_str(), partition.0, TRY)?;
+        Ok(LogRange { start: Offset(start), end: Offset(end) })
+    }
+
+    /// The stable committed offsets of all lanes of a task, in their order. Fails while a transaction holds one.
+    fn committed(&self, partition: Partition) -> Result<Committed, KafkaError> {
+        let topics: Vec<&TopicName> =
+            self.pipeline.policy.ladder.lanes().map(|lane| self.pipeline.lane_topic(lane)).collect();
+        let mut list = TopicPartitionList::with_capacity(topics.len());
+        for topic in &topics {
+            list.add_partition(topic.as_str(), partition.0);
+        }
+        let list = self.consumer.committed_offsets(list, TRY)?;
+        let mut committed = Committed { mark: None, offsets: Vec::new() };
+        for (index, topic) in topics.into_iter().enumerate() {
+            let found = list.find_partition(topic.as_str(), partition.0);
+            let Some(found) = found else { return Err(KafkaError::NoMessageReceived) };
+            found.error()?;
+            let ClientOffset::Offset(offset) = found.offset() else {
+                committed.offsets.push(None);
+                continue;
+            };
+            committed.offsets.push(Some(Offset(offset)));
+            // A mark that is not ours, such as that of a tool that moved the offset, is none.
+            if Lane::at(index) == Lane::Source {
+                committed.mark = found.metadata().parse().ok();
+            }
+        }
+        Ok(committed)
+    }
+}
+
+struct Committed {
+    mark: Option<CommitMark>,
+    offsets: Vec<Option<Offset>>,
+}
+
+fn take(open: &mut Open, question: Question) {
+    let about = match &question {
+        Question::Task { partition, .. } => (*partition, About::Task),
+        Question::Position { id, .. } => (id.partition, About::Lane(id.lane)),
+        Question::Forget(partition) => return open.retain(|(about, _), _| about != partition),
+    };
+    // The same question again has been told already.
+    let told =
+        open.get(&about).filter(|asked| asked.question == question).map_or(Told::No, |asked| asked.told);
+    open.insert(about, Asked { question, told });
+}
+
+fn not_yet(error: &KafkaError) -> Tried {
+    tracing::debug!(%error, "not known yet, asking again");
+    Tried::NotYet
+}

@@ -1,0 +1,133 @@
+//! The source consumer: the member of the group, from which tasks come and whose membership fences every commit.
+//!
+//! Owns the subscription and the dialogue with the group. An assignment is answered at once, empty, so that the other
+//! members go on; the partitions themselves are begun by hand once their tasks are restored. A revocation is answered
+//! when the worker says so. Measured on librdkafka 2.12: it takes both, and lets partitions that were never begun go
+//! with an empty answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::Consumer;
+
+use crate::core::position::{Lane, Offset, Partition, TopicName};
+use crate::kafka::context::GroupChange;
+use crate::kafka::error::ClientError;
+use crate::kafka::group::GroupMetadata;
+use crate::kafka::raw::{self, Membership};
+use crate::kafka::reader::{Begin, Fetch, LaneId, Reader, Wake};
+use crate::kafka::settings;
+use crate::topology::model::{Kafka, Pipeline};
+
+const CLIENT: &str = "source";
+
+/// The group's member and the source partitions it reads.
+#[derive(Debug)]
+pub(crate) struct Source {
+    reader: Reader,
+    topic: TopicName,
+    /// What the group gave us, whether begun or not.
+    held: BTreeSet<Partition>,
+}
+
+impl Source {
+    /// Makes the consumer and subscribes it to the pipeline's source and nothing else.
+    pub(crate) fn subscribe(
+        kafka: &Kafka,
+        pipeline: &Pipeline,
+        wake: Arc<dyn Wake>,
+    ) -> Result<Self, ClientError> {
+        let topic = &pipeline.source;
+        let reader = Reader::new(CLIENT, &settings::source_consumer(kafka, pipeline), kafka, wake)?;
+        let subscribed = reader.consumer().subscribe(&[topic.as_str()]);
+        subscribed.map_err(|source| ClientError::Call { client: CLIENT, call: "subscribe", source })?;
+        Ok(Self { reader, topic: topic.clone(), held: BTreeSet::new() })
+    }
+
+    /// Serves the group; to be called at least every few hundred milliseconds, and whenever the consumer wakes.
+    /// Assignments are answered here; revocations and losses wait for [`Source::answer`].
+    pub(crate) fn serve(&mut self) -> Result<Vec<GroupChange>, ClientError> {
+        self.reader.serve()?;
+        let mut changes = Vec::new();
+        while let Some(change) = self.reader.consumer().context().take_change() {
+            match &change {
+                GroupChange::Assigned(partitions) => {
+                    self.held.extend(partitions);
+                    let answered = self.reader.consumer().incremental_assign(&TopicPartitionList::new());
+                    answered.map_err(|source| ClientError::Call {
+                        client: CLIENT,
+                        call: "answer the group",
+                        source,
+                    })?;
+                }
+                GroupChange::Revoked(partitions) | GroupChange::Lost(partitions) => {
+                    self.held.retain(|held| !partitions.contains(held));
+                }
+            }
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+
+    /// Begins to read a partition.
+    pub(crate) fn begin(&mut self, partition: Partition, offset: Offset) -> Result<(), ClientError> {
+        let id = LaneId { partition, lane: Lane::Source };
+        self.reader.begin(vec![Begin { id, topic: self.topic.clone(), offset }])
+    }
+
+    /// See [`Reader::fetch`].
+    pub(crate) fn fetch(&mut self, partition: Partition, most: usize) -> Fetch {
+        self.reader.fetch(LaneId { partition, lane: Lane::Source }, most)
+    }
+
+    /// See [`Reader::position`].
+    pub(crate) fn position(&self, partition: Partition) -> Option<(&TopicName, Offset)> {
+        self.reader.position(LaneId { partition, lane: Lane::Source })
+    }
+
+    /// See [`Reader::begin_anew`].
+    pub(crate) fn begin_anew(&mut self, partition: Partition, offset: Offset) -> Result<(), ClientError> {
+        self.reader.begin_anew(LaneId { partition, lane: Lane::Source }, offset)
+    }
+
+    /// Reads no further record of a partition; it is still ours for the group.
+    pub(crate) fn give_up(&mut self, partition: Partition) {
+        self.reader.give_up(partition);
+    }
+
+    /// Answers a revocation or loss: lets go what of `partitions` was begun.
+    pub(crate) fn answer(&mut self, partitions: &BTreeSet<Partition>) -> Result<(), ClientError> {
+        self.reader.end(|id| partitions.contains(&id.partition))
+    }
+
+    /// The membership now, for the offsets of a transaction that is being formed; `None` while there is none.
+    ///
+    /// 1. the client drops its membership on one of its own threads, at a moment that no callback has told yet;
+    /// 2. a snapshot taken then has an empty member, and the broker may take offsets of an empty member unasked.
+    ///
+    /// It becomes a member again only after the loss was answered from this thread. So a snapshot is good if the client is a
+    /// member *after* it was taken.
+    pub(crate) fn metadata(&self) -> Option<GroupMetadata> {
+        let snapshot = self.reader.consumer().group_metadata()?;
+        match raw::membership(self.reader.consumer()) {
+            Membership::Member => Some(GroupMetadata(snapshot)),
+            Membership::Outside => None,
+        }
+    }
+
+    /// Leaves the group and ends the consumer, within about `patience`. Everything must have been committed: what the
+    /// group still asks is answered at once.
+    pub(crate) fn leave(mut self, patience: Duration) -> Result<(), ClientError> {
+        let everything = std::mem::take(&mut self.held);
+        self.reader.end(|_| true)?;
+        self.reader.consumer().context().end();
+        self.reader.consumer().unsubscribe();
+        if !everything.is_empty() {
+            // Gives control back early when the group's last change was served, by the context.
+            let _ = self.reader.consumer().poll(patience);
+        }
+        Ok(())
+    }
+}
