@@ -7,3 +7,5 @@ pub mod topology;
 pub mod handler;
 #[cfg(feature = "runtime")]
 pub(crate) mod kafka;
+#[cfg(feature = "runtime")]
+pub mod runtime;

@@ -1,0 +1,114 @@
+//! The lanes of a worker's tasks, over both consumers, and which of them the core wants records of.
+
+use std::collections::BTreeMap;
+
+use crate::core::event::Event;
+use crate::core::position::{Epoch, Lane, Offset, Partition, TopicName};
+use crate::kafka::error::ClientError;
+use crate::kafka::reader::{Begin, Fetch, LaneId, Reader};
+use crate::kafka::source::Source;
+use crate::topology::model::Pipeline;
+
+/// Both consumers and the demands of the core.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) source: Source,
+    pub(super) tiers: Reader,
+    demands: BTreeMap<LaneId, Demand>,
+}
+
+/// Up to this many records of a lane are wanted.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    epoch: Epoch,
+    most: usize,
+}
+
+/// What a demand met.
+#[derive(Debug)]
+pub(super) enum Met {
+    /// Records for the core; the demand is met.
+    Records(Event),
+    /// Nothing yet, or no demand.
+    Nothing,
+    /// The record at `next` is not there; the demand stands.
+    OutOfRange { epoch: Epoch, topic: TopicName, next: Offset },
+}
+
+impl Reading {
+    pub(super) const fn new(source: Source, tiers: Reader) -> Self {
+        Self { source, tiers, demands: BTreeMap::new() }
+    }
+
+    /// Begins to read all lanes of a task.
+    pub(super) fn open(
+        &mut self,
+        pipeline: &Pipeline,
+        partition: Partition,
+        lanes: &[Offset],
+    ) -> Result<(), ClientError> {
+        let begins = lanes.iter().enumerate().map(|(index, offset)| {
+            let lane = Lane::at(index);
+            Begin {
+                id: LaneId { partition, lane },
+                topic: pipeline.lane_topic(lane).clone(),
+                offset: *offset,
+            }
+        });
+        let (source, tiers): (Vec<_>, Vec<_>) = begins.partition(|begin| begin.id.lane == Lane::Source);
+        for begin in source {
+            self.source.begin(partition, begin.offset)?;
+        }
+        self.tiers.begin(tiers)
+    }
+
+    /// Takes a demand and tries to meet it at once.
+    pub(super) fn demand(&mut self, id: LaneId, epoch: Epoch, most: usize) -> Met {
+        self.demands.insert(id, Demand { epoch, most });
+        self.try_meet(id)
+    }
+
+    /// Tries to meet the demand for a lane, if there is one.
+    pub(super) fn try_meet(&mut self, id: LaneId) -> Met {
+        let Some(Demand { epoch, most }) = self.demands.get(&id).copied() else { return Met::Nothing };
+        let LaneId { partition, lane } = id;
+        let fetch = match lane {
+            Lane::Source => self.source.fetch(partition, most),
+            Lane::Tier(_) => self.tiers.fetch(id, most),
+        };
+        match fetch {
+            Fetch::Records(records) => {
+                self.demands.remove(&id);
+                Met::Records(Event::Fetched { partition, epoch, lane, records })
+            }
+            Fetch::Empty => Met::Nothing,
+            Fetch::OutOfRange { next } => match self.position(id) {
+                Some((topic, _)) => Met::OutOfRange { epoch, topic: topic.clone(), next },
+                None => Met::Nothing,
+            },
+        }
+    }
+
+    /// The topic of an open lane and the offset of the next record that it gives.
+    pub(super) fn position(&self, id: LaneId) -> Option<(&TopicName, Offset)> {
+        match id.lane {
+            Lane::Source => self.source.position(id.partition),
+            Lane::Tier(_) => self.tiers.position(id),
+        }
+    }
+
+    /// Begins an open lane anew at another offset.
+    pub(super) fn begin_anew(&mut self, id: LaneId, offset: Offset) -> Result<(), ClientError> {
+        match id.lane {
+            Lane::Source => self.source.begin_anew(id.partition, offset),
+            Lane::Tier(_) => self.tiers.begin_anew(id, offset),
+        }
+    }
+
+    /// Reads no further record of a task. Its tiers are ended; its source partition is still ours for the group.
+    pub(super) fn give_up(&mut self, partition: Partition) -> Result<(), ClientError> {
+        self.demands.retain(|id, _| id.partition != partition);
+        self.source.give_up(partition);
+        self.tiers.end(|id| id.partition == partition)
+    }
+}
