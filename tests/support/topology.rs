@@ -1,0 +1,141 @@
+//! A topology of one pipeline for tests, with its topics, made of values instead of text.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive::core::class::{Class, ReasonName};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
+use redrive::core::position::TopicName;
+use redrive::topology::model::{
+    FailRule, HandlerSpec, Http, Kafka as Brokers, OwnTopic, Passthrough, Pipeline, Start, Tier,
+    TopicSettings, Topology, Workers,
+};
+
+use crate::support::Kafka;
+
+/// A pipeline under construction; what is not said is small and quick.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    name: String,
+    bootstrap: String,
+    partitions: i32,
+    topology: Topology,
+}
+
+#[allow(dead_code, reason = "every test target takes what it needs")]
+impl Draft {
+    /// A pipeline with a name of its own, whose handler passes everything through.
+    pub(crate) fn new(kafka: &Kafka, partitions: i32) -> Self {
+        let name = kafka.name("p");
+        let topology = topology(&name, kafka.bootstrap());
+        Self { name, bootstrap: kafka.bootstrap().to_owned(), partitions, topology }
+    }
+
+    /// Tiers with these delays.
+    pub(crate) fn tiers(mut self, delays: &[Duration]) -> Self {
+        let name = self.name.clone();
+        let pipeline = self.pipeline_mut();
+        pipeline.tiers = delays
+            .iter()
+            .map(|delay| {
+                let label = format!("retry.{}ms", delay.as_millis());
+                let topic = own(&format!("test.{name}.{label}"), Some(Duration::from_secs(3600)));
+                Tier { label, delay: *delay, topic }
+            })
+            .collect();
+        pipeline.policy.tiers = pipeline.tiers.iter().map(|tier| tier.topic.name.clone()).collect();
+        pipeline.policy.ladder.delays = delays.to_vec();
+        self
+    }
+
+    /// Records whose key begins with `key` fail up to and including attempt `attempts`, or always.
+    pub(crate) fn fail(mut self, key: &str, attempts: Option<u32>, class: Class) -> Self {
+        let reason: ReasonName = "made-up".parse().expect("a reason");
+        let rule =
+            FailRule { key_prefix: key.as_bytes().to_vec(), attempts, class, reason, after: Duration::ZERO };
+        if let HandlerSpec::Passthrough(Passthrough { fail }) = &mut self.pipeline_mut().handler {
+            fail.push(rule);
+        }
+        self
+    }
+
+    /// Changes anything else.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Pipeline)) -> Self {
+        change(self.pipeline_mut());
+        self
+    }
+
+    /// Makes the topics that are missing in Kafka and hands the topology over.
+    pub(crate) fn made(self, kafka: &Kafka) -> Topology {
+        assert_eq!(kafka.bootstrap(), self.bootstrap);
+        for pipeline in &self.topology.pipelines {
+            // Records of any age stay.
+            kafka.create(pipeline.source.as_str(), self.partitions, &[("retention.ms", "-1")]);
+            let own = pipeline.tiers.iter().map(|tier| &tier.topic.name);
+            let output = pipeline.output.iter();
+            for topic in own.chain([&pipeline.dead_letter.name, &pipeline.state.name]).chain(output) {
+                kafka.create(topic.as_str(), self.partitions, &[]);
+            }
+        }
+        self.topology
+    }
+
+    fn pipeline_mut(&mut self) -> &mut Pipeline {
+        self.topology.pipelines.first_mut().expect("one pipeline")
+    }
+}
+
+fn topology(name: &str, bootstrap: &str) -> Topology {
+    let source = TopicName::new(&format!("{name}.in"));
+    let pipeline = Pipeline {
+        name: name.to_owned(),
+        group: format!("test.{name}"),
+        source: source.clone(),
+        start: Start::Earliest,
+        output: Some(TopicName::new(&format!("{name}.out"))),
+        outputs: BTreeMap::new(),
+        handler: HandlerSpec::Passthrough(Passthrough::default()),
+        policy: policy(source),
+        tiers: Vec::new(),
+        dead_letter: own(&format!("test.{name}.dlq"), Some(Duration::from_secs(3600))),
+        state: own(&format!("test.{name}.state"), None),
+        topics: TopicSettings { replication: Some(1), min_isr: None },
+        workers: Workers { threads: 1, session_timeout: Duration::from_secs(6) },
+    };
+    Topology {
+        app: "test".to_owned(),
+        kafka: Brokers { bootstrap: vec![bootstrap.to_owned()], properties: BTreeMap::new() },
+        http: Http { listen: ([127, 0, 0, 1], 0).into() },
+        pipelines: vec![pipeline],
+    }
+}
+
+fn policy(source: TopicName) -> Policy {
+    Policy {
+        source,
+        tiers: Vec::new(),
+        identity: IdentityPolicy::default(),
+        in_place: InPlace {
+            executions: 1,
+            base: Duration::from_millis(1),
+            cap: Duration::from_millis(2),
+            budget: Duration::from_secs(1),
+        },
+        ladder: Ladder { delays: Vec::new(), last_tier_repeats: 1 },
+        deadline: Duration::from_secs(3600),
+        unknown: UnknownOutcome::DeadLetter,
+        handler_timeout: Duration::ZERO,
+        flow: Flow {
+            window: 256,
+            commit_interval: Duration::from_millis(50),
+            drain: Duration::from_secs(5),
+            revoke: Duration::from_secs(1),
+            transaction_timeout: Duration::from_secs(4),
+            recommit: Duration::from_secs(3600),
+        },
+    }
+}
+
+fn own(name: &str, retention: Option<Duration>) -> OwnTopic {
+    OwnTopic { name: TopicName::new(name), retention }
+}
