@@ -9,3 +9,5 @@ pub mod handler;
 pub(crate) mod kafka;
 #[cfg(feature = "runtime")]
 pub mod runtime;
+#[cfg(feature = "runtime")]
+pub mod telemetry;

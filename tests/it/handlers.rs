@@ -3,7 +3,7 @@
 mod calls;
 mod failures;
 mod passthrough;
-mod place;
+pub(crate) mod place;
 mod server;
 mod sharing;
 mod tls;

@@ -40,6 +40,7 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
 fn policy() -> Policy {
     Policy {
         source: TopicName::new("payments.in"),
+        tiers: Vec::new(),
         identity: IdentityPolicy::default(),
         in_place: InPlace { executions: 1, base: LONG, cap: LONG, budget: LONG },
         ladder: Ladder { delays: Vec::new(), last_tier_repeats: 1 },

@@ -1,0 +1,138 @@
+//! What keeps tasks from going on, and for how long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::core::event::Target;
+use crate::core::position::Partition;
+use crate::core::time::Monotonic;
+
+/// What keeps tasks from going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockedBy {
+    /// The output cannot be written.
+    Output,
+    /// A retry topic cannot be written.
+    Tier,
+    /// The dead letter topic cannot be written.
+    DeadLetter,
+    /// No broker answers.
+    Broker,
+}
+
+impl BlockedBy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Output, Self::Tier, Self::DeadLetter, Self::Broker];
+
+    /// The word in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Tier => "tier",
+            Self::DeadLetter => "dlq",
+            Self::Broker => "broker",
+        }
+    }
+}
+
+impl From<Target> for BlockedBy {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Output => Self::Output,
+            Target::Tier(_) => Self::Tier,
+            Target::DeadLetter => Self::DeadLetter,
+        }
+    }
+}
+
+/// Measures how long tasks are blocked, by what. Whoever asks for the time gets what has passed since the last time.
+#[derive(Debug, Default)]
+pub(super) struct BlockedClock {
+    tasks: BTreeMap<BlockedBy, BTreeSet<Partition>>,
+    whole: BTreeSet<BlockedBy>,
+    at: Monotonic,
+}
+
+impl BlockedClock {
+    /// What was blocked since the last call, and for how long. A change comes after this call at the same moment.
+    pub(super) fn pass(&mut self, now: Monotonic) -> impl Iterator<Item = (BlockedBy, Duration)> {
+        let passed = now.since(self.at);
+        self.at = self.at.max(now);
+        let by_tasks = self.tasks.iter().filter(|(_, tasks)| !tasks.is_empty()).map(|(by, _)| *by);
+        let all: BTreeSet<BlockedBy> = by_tasks.chain(self.whole.iter().copied()).collect();
+        all.into_iter().map(move |by| (by, passed))
+    }
+
+    /// These tasks do not go on.
+    pub(super) fn block(&mut self, by: BlockedBy, tasks: &[Partition]) {
+        self.tasks.entry(by).or_default().extend(tasks);
+    }
+
+    /// These tasks go on.
+    pub(super) fn unblock(&mut self, by: BlockedBy, tasks: &[Partition]) {
+        if let Some(blocked) = self.tasks.get_mut(&by) {
+            blocked.retain(|task| !tasks.contains(task));
+        }
+    }
+
+    /// Nothing of the worker goes on.
+    pub(super) fn block_whole(&mut self, by: BlockedBy) {
+        self.whole.insert(by);
+    }
+
+    /// The worker goes on.
+    pub(super) fn unblock_whole(&mut self, by: BlockedBy) {
+        self.whole.remove(&by);
+    }
+
+    /// This task is somebody else's now.
+    pub(super) fn forget(&mut self, task: Partition) {
+        for blocked in self.tasks.values_mut() {
+            blocked.remove(&task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_start(Duration::from_secs(seconds))
+    }
+
+    fn passed(clock: &mut BlockedClock, seconds: u64) -> Vec<(BlockedBy, u64)> {
+        clock.pass(at(seconds)).map(|(by, time)| (by, time.as_secs())).collect()
+    }
+
+    #[test]
+    fn time_counts_once_per_cause_while_any_task_is_blocked() {
+        let mut clock = BlockedClock::default();
+        assert_eq!(passed(&mut clock, 10), []);
+        clock.block(BlockedBy::Tier, &[Partition(1), Partition(2)]);
+        clock.block_whole(BlockedBy::Broker);
+        assert_eq!(passed(&mut clock, 13), [(BlockedBy::Tier, 3), (BlockedBy::Broker, 3)]);
+        clock.unblock(BlockedBy::Tier, &[Partition(1)]);
+        clock.unblock_whole(BlockedBy::Broker);
+        assert_eq!(passed(&mut clock, 14), [(BlockedBy::Tier, 1)]);
+        clock.unblock(BlockedBy::Tier, &[Partition(2)]);
+        assert_eq!(passed(&mut clock, 20), []);
+    }
+
+    #[test]
+    fn a_task_that_left_blocks_nothing_here() {
+        let mut clock = BlockedClock::default();
+        clock.block(BlockedBy::DeadLetter, &[Partition(7)]);
+        clock.forget(Partition(7));
+        assert_eq!(passed(&mut clock, 5), []);
+    }
+
+    #[test]
+    fn time_that_seems_to_go_back_counts_nothing_twice() {
+        let mut clock = BlockedClock::default();
+        clock.block_whole(BlockedBy::Broker);
+        assert_eq!(passed(&mut clock, 5), [(BlockedBy::Broker, 5)]);
+        assert_eq!(passed(&mut clock, 4), [(BlockedBy::Broker, 0)]);
+        assert_eq!(passed(&mut clock, 6), [(BlockedBy::Broker, 1)]);
+    }
+}

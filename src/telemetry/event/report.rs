@@ -1,0 +1,123 @@
+//! What the core reports: fates, stops, breaches.
+
+use tracing::{debug, error, info};
+
+use crate::core::class::Reason;
+use crate::core::event::{Fate, FateKind, Report, Target};
+use crate::core::outcome::Verdict;
+use crate::core::time::Monotonic;
+use crate::telemetry::Telemetry;
+use crate::telemetry::event::{Happening, Partitions};
+
+/// A report of the core.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// When.
+    pub now: Monotonic,
+}
+
+impl Happening for Reported<'_> {
+    fn tell(self, t: &Telemetry) {
+        match self.report {
+            Report::Blocked { partitions, target, detail } => {
+                t.pass(self.now);
+                t.blocked_clock().block((*target).into(), partitions);
+                error!(
+                    pipeline = t.pipeline,
+                    worker = t.worker,
+                    partitions = %Partitions(partitions),
+                    target = target_word(t, *target),
+                    detail,
+                    "tasks stopped: a topic cannot be written; nothing is skipped, and they go on when it can"
+                );
+            }
+            Report::Unblocked { partitions, target } => {
+                t.pass(self.now);
+                t.blocked_clock().unblock((*target).into(), partitions);
+                info!(
+                    pipeline = t.pipeline,
+                    worker = t.worker,
+                    partitions = %Partitions(partitions),
+                    target = target_word(t, *target),
+                    "tasks go on"
+                );
+            }
+            Report::Settled(fates) => {
+                for fate in fates {
+                    settled(t, fate);
+                }
+            }
+            Report::Broken(breach) => {
+                let id = breach.id.to_string();
+                t.metrics.families().breaches.with_label_values(&[&t.pipeline, &id]).inc();
+                let detail = breach.detail.as_str();
+                error!(pipeline = t.pipeline, worker = t.worker, id, detail, "an invariant is broken");
+            }
+        }
+    }
+}
+
+/// The word of a topic that is written: `output`, `retry.5s`, `dlq`.
+fn target_word(t: &Telemetry, target: Target) -> &str {
+    match target {
+        Target::Output => "output",
+        Target::Tier(tier) => t.lane_label(crate::core::position::Lane::Tier(tier)),
+        Target::DeadLetter => "dlq",
+    }
+}
+
+fn settled(t: &Telemetry, fate: &Fate) {
+    let Some(lane) = t.lane(fate.lane) else {
+        return;
+    };
+    match &fate.kind {
+        FateKind::Emit => {
+            lane.emitted.inc_by(fate.count);
+            lane.succeeded().inc_by(fate.count);
+        }
+        FateKind::Retry(verdict) => {
+            lane.retried.inc_by(fate.count);
+            lane.failed(verdict.class).inc_by(fate.count);
+        }
+        FateKind::Hop => lane.hopped.inc_by(fate.count),
+        FateKind::DeadLetter(verdict) => {
+            lane.dead.inc_by(fate.count);
+            if was_attempted(&verdict.reason) {
+                lane.failed(verdict.class).inc_by(fate.count);
+            }
+            dead_letters(t, fate, verdict);
+        }
+    }
+}
+
+fn dead_letters(t: &Telemetry, fate: &Fate, verdict: &Verdict) {
+    let reason = t.metrics.reason_label(&verdict.reason);
+    let labels = [t.pipeline.as_str(), verdict.class.as_str(), reason.as_str()];
+    t.metrics.families().dead_letters.with_label_values(&labels).inc_by(fate.count);
+    debug!(
+        pipeline = t.pipeline,
+        worker = t.worker,
+        partition = %fate.partition,
+        lane = t.lane_label(fate.lane),
+        class = verdict.class.as_str(),
+        reason = %verdict.reason,
+        count = fate.count,
+        "dead letters written"
+    );
+}
+
+/// Whether a dead letter of this reason was handed to the handler.
+fn was_attempted(reason: &Reason) -> bool {
+    match reason {
+        Reason::NoOperationId | Reason::BadControlHeader | Reason::BadHeaderName => false,
+        Reason::Exhausted
+        | Reason::Deadline
+        | Reason::Connect
+        | Reason::Cut
+        | Reason::Timeout
+        | Reason::Http(_)
+        | Reason::Named(_) => true,
+    }
+}
