@@ -4,6 +4,8 @@ pub mod core;
 pub mod topology;
 
 #[cfg(feature = "runtime")]
+pub mod admin;
+#[cfg(feature = "runtime")]
 pub mod handler;
 #[cfg(feature = "runtime")]
 pub(crate) mod kafka;

@@ -1,6 +1,8 @@
 //! What needs nothing outside: no broker, no network.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+#[cfg(feature = "runtime")]
+mod admin;
 mod audit;
 #[cfg(feature = "runtime")]
 mod handlers;
