@@ -1,0 +1,170 @@
+//! When transactions are formed and what their ends mean.
+
+use super::*;
+
+#[test]
+fn only_a_prefix_of_settled_records_is_committed() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b"), record(2, "c")]);
+    let first = worker.deliveries.remove(0);
+    worker.answer(done());
+    worker.answer(done());
+    worker.wait(60);
+    assert!(worker.transactions.is_empty(), "offset 0 is not settled: nothing behind it is written");
+    worker.tell(Event::Handled { delivery: first.id, outcome: done() });
+    let transaction = worker.end(TransactionResult::Committed);
+    assert_eq!((source_offset(&transaction), transaction.writes.len()), (Offset(3), 3));
+    assert!(worker.breaches().is_empty());
+}
+
+#[test]
+fn a_transaction_closes_at_rest_at_once_and_under_load_after_the_commit_interval() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b")]);
+    worker.answer(done());
+    assert!(worker.transactions.is_empty(), "another record is with the handler");
+    assert_eq!(worker.core.poll_timeout(worker.now()), Some(Duration::from_millis(50)));
+    worker.wait(50);
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(1));
+    worker.answer(done());
+    assert_eq!(
+        source_offset(&worker.end(TransactionResult::Committed)),
+        Offset(2),
+        "nothing else is in flight"
+    );
+}
+
+#[test]
+fn after_an_abort_the_same_results_are_tried_again_and_no_handler_runs() {
+    let mut worker = Worker::running(once(policy(&[5])));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b")]);
+    worker.answer(done());
+    worker.answer(fails(Class::Transient));
+    let first = worker.end(passing());
+    assert!(worker.transactions.is_empty(), "it backs off");
+    worker.wait(20);
+    let second = worker.end(TransactionResult::Committed);
+    assert!(worker.deliveries.is_empty());
+    assert_eq!(first.tasks[0].offsets, second.tasks[0].offsets);
+    assert_eq!(first.writes.len(), second.writes.len());
+    assert!(second.tasks[0].mark.sequence > first.tasks[0].mark.sequence);
+    let due = |transaction: &Transaction| header(&transaction.writes[1].headers, "redrive-due").unwrap();
+    assert_eq!(
+        (due(&first), due(&second)),
+        ("1005000".to_owned(), "1005020".to_owned()),
+        "from the time of writing"
+    );
+}
+
+#[test]
+fn an_unwritable_target_blocks_the_tasks_that_need_it_and_they_go_on_by_themselves() {
+    let mut worker = Worker::running(once(policy(&[5])));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(fails(Class::Permanent));
+    let unwritable = |target| {
+        TransactionResult::Aborted(AbortCause::Unwritable { target, detail: "unknown topic".to_owned() })
+    };
+    worker.end(unwritable(Target::DeadLetter));
+    worker.fetch(Lane::Source, vec![record(1, "b")]);
+    assert!(worker.deliveries.is_empty(), "a blocked task takes nothing on");
+    let blocked = |action: &&Action| matches!(action, Action::Report(Report::Blocked { .. }));
+    assert_eq!(worker.others.iter().filter(blocked).count(), 1);
+    worker.wait(1_000);
+    assert_eq!(worker.transactions[0].probe, Some(Target::DeadLetter));
+    worker.end(unwritable(Target::DeadLetter));
+    worker.wait(1_999);
+    assert!(worker.transactions.is_empty(), "the wait doubles");
+    worker.wait(1);
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(1));
+    assert_eq!(worker.deliveries.len(), 1, "it goes on");
+}
+
+#[test]
+fn a_refused_record_stops_its_own_task_only() {
+    let mut worker = Worker::running(once(policy(&[])));
+    let other = Partition(1);
+    worker.tell(Event::Assigned(vec![other]));
+    let epoch = worker.core.tasks[&other].epoch;
+    let found = Restored { mark: None, lanes: vec![LaneStart::Committed(Offset(0))] };
+    worker.tell(Event::Restored { partition: other, epoch, found });
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.tell(Event::Fetched {
+        partition: other,
+        epoch,
+        lane: Lane::Source,
+        records: vec![record(0, "b")],
+    });
+    worker.answer(done());
+    worker.answer(done());
+    let cause = AbortCause::Refused { target: Target::Output, partition: P, detail: "too large".to_owned() };
+    worker.end(TransactionResult::Aborted(cause));
+    let next = worker.end(TransactionResult::Committed);
+    assert_eq!(next.tasks.iter().map(|task| task.partition).collect::<Vec<_>>(), [other]);
+}
+
+#[test]
+fn after_a_commit_without_an_answer_the_mark_decides() {
+    let mark = |by, sequence| Some(CommitMark { writer: WriterId(by), sequence: Sequence(sequence) });
+    let cases = [(mark(7, 1), true), (mark(7, 0), false), (mark(8, 1), false), (None, false)];
+    for (found, committed) in cases {
+        let mut worker = Worker::running(policy(&[]));
+        worker.fetch(Lane::Source, vec![record(0, "a")]);
+        worker.answer(done());
+        let id = worker.end(TransactionResult::Unknown).id;
+        worker.wait(60_000);
+        assert!(worker.transactions.is_empty(), "no other transaction before that is known");
+        worker.tell(Event::ReadBack { transaction: id, marks: vec![(P, found)] });
+        assert_eq!(worker.transactions.is_empty(), committed, "{found:?}");
+    }
+}
+
+#[test]
+fn a_first_start_is_committed_before_anything_is_read() {
+    let mut worker = Worker::new(policy(&[5]));
+    worker.tell(Event::Assigned(vec![P]));
+    let lanes = vec![LaneStart::Fresh(Offset(17)), LaneStart::Fresh(Offset(0))];
+    let epoch = worker.epoch();
+    worker.tell(Event::Restored { partition: P, epoch, found: Restored { mark: None, lanes } });
+    let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
+    assert!(!worker.others.iter().any(open));
+    let start = worker.end(TransactionResult::Committed);
+    let offsets = vec![(Lane::Source, Offset(17)), (Lane::Tier(TierIndex(0)), Offset(0))];
+    assert_eq!((start.records, &start.tasks[0].offsets), (0, &offsets));
+    assert!(worker.others.iter().any(open));
+}
+
+#[test]
+fn three_quick_fences_within_a_minute_mean_a_twin() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    for _ in 0..3 {
+        worker.wait(5_000);
+        worker.end(TransactionResult::Fenced { after: Duration::from_millis(5) });
+    }
+    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::TwinProcess { times: 3 })));
+}
+
+#[test]
+fn a_transaction_that_the_broker_gave_up_is_not_a_twin() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    for _ in 0..5 {
+        worker.wait(5_000);
+        worker.end(TransactionResult::Fenced { after: Duration::from_secs(10) });
+    }
+    worker.wait(5_000);
+    worker.end(TransactionResult::Committed);
+    assert_ne!(worker.others.last(), Some(&Action::Stop(StopReason::TwinProcess { times: 5 })));
+}
+
+#[test]
+fn offsets_of_idle_lanes_are_committed_again() {
+    let mut worker = Worker::running(policy(&[5]));
+    worker.wait(3_600_000);
+    let transaction = worker.end(TransactionResult::Committed);
+    assert_eq!((transaction.records, transaction.tasks[0].offsets.len()), (0, 2));
+    worker.wait(3_600_000);
+    assert_eq!(worker.transactions.len(), 1);
+}

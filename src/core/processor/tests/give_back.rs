@@ -1,0 +1,52 @@
+//! The end of a task on this worker.
+
+use super::*;
+
+#[test]
+fn a_revoked_task_commits_what_is_settled_before_it_is_given_back() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "a")]);
+    worker.tell(Event::Revoked(vec![P]));
+    worker.answer(done());
+    assert!(worker.deliveries.is_empty(), "nothing new begins");
+    let given = |action: &Action| matches!(action, Action::GiveBack { .. });
+    assert!(!worker.others.iter().any(given));
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(1));
+    assert!(worker.others.iter().any(given));
+}
+
+#[test]
+fn a_revoked_task_waits_for_a_running_handler_no_longer_than_its_bound() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.tell(Event::Revoked(vec![P]));
+    worker.wait(4_999);
+    assert!(!worker.others.iter().any(|action| matches!(action, Action::GiveBack { .. })));
+    worker.wait(1);
+    assert!(worker.others.iter().any(|action| matches!(action, Action::GiveBack { .. })));
+    worker.answer(done());
+    assert!(worker.transactions.is_empty(), "the answer came too late");
+}
+
+#[test]
+fn answers_for_an_older_epoch_are_dropped() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.tell(Event::Lost(vec![P]));
+    worker.tell(Event::Assigned(vec![P]));
+    worker.answer(done());
+    worker.wait(1_000);
+    assert!(worker.transactions.is_empty());
+    assert!(worker.breaches().is_empty());
+}
+
+#[test]
+fn draining_ends_with_everything_settled_committed_and_given_back() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b")]);
+    worker.tell(Event::Drain);
+    worker.answer(done());
+    worker.answer(done());
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(2));
+    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::Drained)));
+}
