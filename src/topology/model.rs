@@ -13,6 +13,7 @@ use crate::core::time::Timestamp;
 
 /// One deployment: where Kafka is, and the pipelines.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Topology {
     /// First part of every topic, group and transactional id that redrive owns.
     pub app: String,

@@ -9,3 +9,4 @@ mod handlers;
 mod layers;
 #[path = "../support/ledger/mod.rs"]
 mod ledger;
+mod topologies;

@@ -1,0 +1,53 @@
+//! Points in time as the topology spells them: RFC 3339 with an offset.
+
+use toml::value::{Datetime, Offset};
+
+use crate::core::time::Timestamp;
+
+/// The time in milliseconds since the epoch; `None` without a date, a time or an offset.
+pub(crate) fn timestamp(moment: &Datetime) -> Option<Timestamp> {
+    let (date, time, offset) = (moment.date?, moment.time?, moment.offset?);
+    let minutes = match offset {
+        Offset::Z => 0,
+        Offset::Custom { minutes } => i64::from(minutes),
+    };
+    let days = days_from_civil(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let hours = days * 24 + i64::from(time.hour);
+    let seconds = (hours * 60 + i64::from(time.minute) - minutes) * 60 + i64::from(time.second.unwrap_or(0));
+    Some(Timestamp::from_millis(seconds * 1_000 + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000)))
+}
+
+/// Days from 1970-01-01 in the Gregorian calendar
+/// (<https://howardhinnant.github.io/date_algorithms.html#days_from_civil>, for years from 0).
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(text: &str) -> Option<i64> {
+        timestamp(&text.parse().unwrap()).map(Timestamp::as_millis)
+    }
+
+    #[test]
+    fn known_moments_are_right() {
+        assert_eq!(millis("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(millis("2024-02-29T12:00:00Z"), Some(1_709_208_000_000));
+        assert_eq!(millis("2024-02-29T12:00:00.5+01:30"), Some(1_709_202_600_500));
+        assert_eq!(millis("1969-12-31T23:59:59Z"), Some(-1_000));
+        assert_eq!(millis("2000-03-01T00:00:00-00:00"), Some(951_868_800_000));
+    }
+
+    #[test]
+    fn a_moment_without_an_offset_is_none() {
+        assert_eq!(millis("2024-02-29T12:00:00"), None);
+        assert_eq!(millis("2024-02-29"), None);
+    }
+}

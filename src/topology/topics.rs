@@ -1,0 +1,121 @@
+//! The topics that a pipeline owns: their names, how long they keep records, how they are made.
+
+use std::time::Duration;
+
+use crate::core::position::TopicName;
+use crate::core::time::in_words;
+use crate::topology::code::Code;
+use crate::topology::duration;
+use crate::topology::keys;
+use crate::topology::model::{OwnTopic, Tier, TopicSettings};
+use crate::topology::name::check_topic;
+use crate::topology::nearest::nearest;
+use crate::topology::reading::{Place, Read, Reading};
+use crate::topology::section::{Field, Section};
+use crate::topology::value::or;
+
+const DAY: Duration = Duration::from_secs(86_400);
+const MINUTE: Duration = Duration::from_secs(60);
+/// Longer than anybody keeps anything in Kafka.
+const CENTURY: Duration = Duration::from_secs(36_500 * 86_400);
+
+/// The topics that a pipeline owns.
+pub(crate) struct Topics {
+    pub(crate) settings: TopicSettings,
+    pub(crate) tiers: Vec<Tier>,
+    pub(crate) dead_letter: OwnTopic,
+    pub(crate) state: OwnTopic,
+}
+
+/// The name of an owned topic, and where it is given.
+pub(crate) struct Named {
+    pub(crate) name: TopicName,
+    pub(crate) at: Place,
+}
+
+/// Reads `topics` and `dead-letter`. Names that can be used are added to `named` even where others cannot.
+///
+/// Without the group or the tiers nothing has a name, but the tables are read all the same.
+pub(crate) fn read(
+    reading: &Reading<'_>,
+    pipeline: &Section<'_>,
+    group: Read<&str>,
+    tiers: Read<&[(Duration, Place)]>,
+    named: &mut Vec<Named>,
+) -> Read<Topics> {
+    let section = pipeline.section(reading, "topics", keys::TOPICS);
+    let dead_letter = pipeline.section(reading, "dead-letter", keys::DEAD_LETTER);
+    let settings = settings(reading, &section);
+    let retention =
+        or(dead_letter.field("retention"), DAY * 14, |field| field.duration(reading, &(MINUTE..=CENTURY)));
+    let tier_retention =
+        or(section.field("tier-retention"), DAY * 7, |field| field.duration(reading, &(MINUTE..=CENTURY)));
+    let names = section.open_section(reading, "names");
+    let (group, tiers) = (group?, tiers?);
+    let labels: Vec<String> = tiers.iter().map(|(delay, _)| format!("retry.{}", in_words(*delay))).collect();
+    let known: Vec<&str> = labels.iter().map(String::as_str).chain(["dlq", "state"]).collect();
+    for field in names.fields().iter().filter(|field| !known.contains(&field.name)) {
+        unknown_name(reading, field, &pipeline.path, &known);
+    }
+    let mut own = |word: &str, retention: Option<Duration>| {
+        let (name, at, hint) = match names.field(word) {
+            Some(field) => {
+                (field.string(reading)?, field.at.clone(), "name a topic that Kafka takes".to_owned())
+            }
+            None => {
+                let hint = format!("shorten the names of app and pipeline, or set `topics.names.\"{word}\"`");
+                (format!("{group}.{word}"), pipeline.key_at.clone(), hint)
+            }
+        };
+        let name = check_topic(reading, &at, &name, &hint)?;
+        named.push(Named { name: name.clone(), at });
+        Ok(OwnTopic { name, retention })
+    };
+    let topics: Vec<Read<Tier>> = labels
+        .iter()
+        .zip(tiers)
+        .map(|(label, (delay, _))| {
+            let topic = own(label, Some(delay.saturating_add(tier_retention)))?;
+            Ok(Tier { label: label.clone(), delay: *delay, topic })
+        })
+        .collect();
+    let (dead_letter, state) = (own("dlq", Some(retention)), own("state", None));
+    let tiers = topics.into_iter().collect::<Read<_>>()?;
+    Ok(Topics { settings, tiers, dead_letter: dead_letter?, state: state? })
+}
+
+fn unknown_name(reading: &Reading<'_>, field: &Field<'_>, pipeline: &str, known: &[&str]) {
+    let canonical = field.name.strip_prefix("retry.").and_then(|delay| duration::parse(delay).ok());
+    let canonical = canonical.map(|delay| format!("retry.{}", in_words(delay)));
+    let meant = canonical.as_deref().filter(|name| known.contains(name));
+    let hint = match meant.or_else(|| nearest(field.name, known.iter().copied())) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("known here: `{}`", known.join("`, `")),
+    };
+    let message = format!("`{pipeline}` has no topic of its own called `{}`", field.name);
+    reading.report_with_hint(Code::UnknownKey, &field.key_at, message, hint);
+}
+
+fn settings(reading: &Reading<'_>, section: &Section<'_>) -> TopicSettings {
+    let replicas = |name: &str| {
+        or(section.field(name), None, |field| {
+            if field.value.as_integer().is_some() {
+                // The wire format counts replicas in a signed 16-bit number.
+                return field.number(reading, &(1..=32_767)).map(Some);
+            }
+            if field.value.as_str().is_none() && !field.is_reference() {
+                return Err(field.wrong_type(reading, "a whole number or `\"broker\"`"));
+            }
+            field.word(reading, &[("broker", None)])
+        })
+    };
+    let settings = TopicSettings { replication: replicas("replication"), min_isr: replicas("min-isr") };
+    if let (Some(replication), Some(min_isr)) = (settings.replication, settings.min_isr)
+        && min_isr > replication
+        && let Some(field) = section.field("min-isr")
+    {
+        let message = format!("`min-isr` {min_isr} is more than `replication` {replication}");
+        reading.report_with_hint(Code::MinIsr, &field.at, message, "nothing could ever be written");
+    }
+    settings
+}

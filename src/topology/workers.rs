@@ -1,0 +1,59 @@
+//! Reads `[pipeline.NAME.workers]`: threads, what is in flight, and the timeouts that belong together.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::core::policy::Flow;
+use crate::core::time::in_words;
+use crate::topology::code::Code;
+use crate::topology::keys;
+use crate::topology::model::Workers;
+use crate::topology::reading::Reading;
+use crate::topology::section::Section;
+use crate::topology::value::or;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+/// Offsets expire after the broker's `offsets.retention.minutes`, seven days where it is not set.
+const RECOMMIT: Duration = HOUR;
+
+/// Reads the table.
+pub(crate) fn read(reading: &Reading<'_>, pipeline: &Section<'_>) -> (Workers, Flow) {
+    let section = pipeline.section(reading, "workers", keys::WORKERS);
+    let time = |name: &str, start: Duration, bounds: &RangeInclusive<Duration>| {
+        or(section.field(name), start, |field| field.duration(reading, bounds))
+    };
+    // The broker refuses more than its `group.max.session.timeout.ms`, 30 minutes where it is not set.
+    let session_timeout = time("session-timeout", SECOND * 15, &(SECOND..=MINUTE * 30));
+    // The broker refuses more than its `transaction.max.timeout.ms`, 15 minutes where it is not set.
+    let start = (SECOND * 10).min(session_timeout * 2 / 3);
+    let transaction_timeout = time("transaction-timeout", start, &(SECOND..=MINUTE * 15));
+    if transaction_timeout >= session_timeout
+        && let Some(field) = section.field("transaction-timeout")
+    {
+        let [transaction, session] = [transaction_timeout, session_timeout].map(in_words);
+        let message = format!(
+            "`transaction-timeout` `{transaction}` is not shorter than `session-timeout` `{session}`"
+        );
+        let hint = "a member that was given up must not hold a transaction open over its partitions";
+        reading.report_with_hint(Code::TransactionTimeout, &field.at, message, hint);
+    }
+    let workers = Workers {
+        threads: or(section.field("threads"), 1, |field| field.number(reading, &(1..=256))),
+        session_timeout,
+    };
+    let flow = Flow {
+        window: or(section.field("window"), 256, |field| field.number(reading, &(1..=100_000))),
+        commit_interval: time(
+            "commit-interval",
+            Duration::from_millis(50),
+            &(Duration::from_millis(1)..=SECOND),
+        ),
+        drain: time("drain", SECOND * 20, &(Duration::ZERO..=HOUR)),
+        revoke: session_timeout / 3,
+        transaction_timeout,
+        recommit: RECOMMIT,
+    };
+    (workers, flow)
+}
