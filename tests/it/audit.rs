@@ -311,3 +311,13 @@ fn two_source_records_with_one_event_id_are_ambiguous() {
     run.source(0, 1, "k0", "two");
     assert_eq!(found(&run), [Kind::Ambiguous]);
 }
+
+#[test]
+fn a_header_that_cannot_be_an_event_id_leaves_the_origin_as_the_event_id() {
+    let mut run = Run::good();
+    run.rules.event_id = Some("absent".to_owned());
+    assert_eq!(found(&run), []);
+    run.record(Role::Source, "first try").headers.push(("absent".to_owned(), Some(vec![0xff])));
+    run.record(Role::Output, "first try").headers.push(("absent".to_owned(), Some(vec![0xff])));
+    assert_eq!(found(&run), []);
+}

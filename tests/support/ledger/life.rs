@@ -124,10 +124,14 @@ fn own<'a>(
     Some(control)
 }
 
+/// The longest value of a header that is an event id, in bytes.
+const LONGEST_ID: usize = 256;
+
+/// The last header of the configured name, if it holds 1 to 256 bytes of UTF-8; else the origin.
 fn event_id(rules: &Rules, source: &Seen) -> String {
     let header = rules.event_id.as_ref().and_then(|wanted| {
-        let mut values = source.headers.iter().filter(|(name, _)| name == wanted);
-        values.next_back().and_then(|(_, value)| value.as_deref())
+        let value = source.headers.iter().rev().find(|(name, _)| name == wanted)?.1.clone()?;
+        String::from_utf8(value).ok().filter(|id| (1..=LONGEST_ID).contains(&id.len()))
     });
-    header.map_or_else(|| rules.place(source), |value| String::from_utf8_lossy(value).into_owned())
+    header.unwrap_or_else(|| rules.place(source))
 }
