@@ -72,6 +72,8 @@ pub mod topology;
 #[cfg(feature = "runtime")]
 pub mod admin;
 #[cfg(feature = "runtime")]
+pub mod cli;
+#[cfg(feature = "runtime")]
 pub mod handler;
 #[cfg(feature = "runtime")]
 pub(crate) mod kafka;

@@ -1,3 +1,7 @@
 //! The `redrive` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    redrive::cli::main()
+}

@@ -3,6 +3,7 @@
 //! Owns every client, what they are configured with, and the translation between their types and the core's. Decides
 //! nothing about a record. No signature outside this module mentions a type of the client library.
 
+pub(crate) mod build;
 mod context;
 mod convert;
 pub(crate) mod epochs;

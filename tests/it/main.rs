@@ -5,6 +5,8 @@
 mod admin;
 mod audit;
 #[cfg(feature = "runtime")]
+mod cli;
+#[cfg(feature = "runtime")]
 mod handlers;
 mod layers;
 #[path = "../support/ledger/mod.rs"]

@@ -1,0 +1,139 @@
+//! The command line: one file per subcommand.
+//!
+//! Owns arguments, what is printed, and exit codes: 0 fine; 1 failed, differences found, or needs a person; 2 bad input
+//! or configuration; 3 fatal client error. stdout is data, stderr is talk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::runtime::RunError;
+use crate::topology::environment::Process;
+use crate::topology::model::Topology;
+
+mod check;
+mod run;
+mod version;
+
+/// Exactly-once retries, delays and dead letters for Kafka
+#[derive(Debug, Parser)]
+#[command(name = "redrive", version, arg_required_else_help = true)]
+struct Cli {
+    /// The topology file
+    #[arg(short = 'f', long = "file", value_name = "FILE", env = "REDRIVE_TOPOLOGY", global = true)]
+    file: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::CheckArgs),
+    Run(run::RunArgs),
+    Version(version::VersionArgs),
+}
+
+/// What was typed cannot be done as it stands: exit code 2.
+#[derive(Debug, thiserror::Error)]
+enum BadInput {
+    /// No topology file was named.
+    #[error("no topology file is named\nhint: -f FILE, or REDRIVE_TOPOLOGY")]
+    NoFile,
+    /// The log filter cannot be read.
+    #[error("`{filter}` is no log level: {why}\nhint: error, warn, info, debug or trace")]
+    LogLevel {
+        /// The filter.
+        filter: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Does what the command line of this process asks for, and says with which code it ends.
+pub fn main() -> ExitCode {
+    let Cli { file, command } = Cli::parse();
+    match carry_out(file.as_deref(), &command) {
+        Ok(code) => code,
+        Err(error) => told(&error),
+    }
+}
+
+fn carry_out(file: Option<&Path>, command: &Command) -> anyhow::Result<ExitCode> {
+    let named = || file.ok_or(BadInput::NoFile);
+    match command {
+        Command::Version(args) => version::run(*args, &mut io::stdout().lock()),
+        Command::Check(args) => Ok(check::run(named()?, args)?),
+        Command::Run(args) => compiled(named()?, |topology| run::run(args, topology)),
+    }
+}
+
+/// Does something with a topology, or tells everything that is wrong with its file.
+fn compiled(
+    file: &Path,
+    then: impl FnOnce(&Topology) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    match Topology::load(file, &Process) {
+        Ok(topology) => then(&topology),
+        Err(diagnostics) => {
+            eprintln!("{diagnostics}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+/// Tells people what went wrong, and the code that says so to scripts.
+fn told(error: &anyhow::Error) -> ExitCode {
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        // Whoever read stdout has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {}", in_words(error));
+    if let Some(error) = error.downcast_ref::<RunError>() {
+        return ExitCode::from(error.ended.code());
+    }
+    ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+}
+
+/// An error and its causes on one line, their hints below.
+fn in_words(error: &anyhow::Error) -> String {
+    let (mut line, mut hints) = (String::new(), String::new());
+    for cause in error.chain() {
+        let text = cause.to_string();
+        let (what, more) = text.split_once('\n').unwrap_or((&text, ""));
+        // Some errors already say what lies behind them.
+        if !line.contains(what) {
+            line.push_str(if line.is_empty() { "" } else { ": " });
+            line.push_str(what);
+        }
+        if !more.is_empty() && !hints.contains(more) {
+            hints.push('\n');
+            hints.push_str(more);
+        }
+    }
+    line + &hints
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_hints_below() {
+        let error = anyhow::Error::new(BadInput::NoFile).context("check failed");
+        assert_eq!(
+            in_words(&error),
+            "check failed: no topology file is named\nhint: -f FILE, or REDRIVE_TOPOLOGY"
+        );
+        let error = anyhow::anyhow!("refused").context("no broker: refused");
+        assert_eq!(in_words(&error), "no broker: refused");
+    }
+}
