@@ -1,20 +1,27 @@
-//! A pipeline for the tests of this module.
+//! A pipeline for tests.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
 use crate::core::position::TopicName;
 use crate::topology::model::{
-    HandlerSpec, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Workers,
+    HandlerSpec, Http, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Topology, Workers,
 };
 
-pub(super) fn kafka(bootstrap: &str) -> Kafka {
+pub(crate) fn kafka(bootstrap: &str) -> Kafka {
     Kafka { bootstrap: vec![bootstrap.to_owned()], properties: BTreeMap::new() }
 }
 
+/// A topology of that pipeline alone.
+pub(crate) fn topology(bootstrap: &str, pipeline: Pipeline) -> Topology {
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    Topology { app: "t".to_owned(), kafka: kafka(bootstrap), http: Http { listen }, pipelines: vec![pipeline] }
+}
+
 /// Pipeline `<name>` of app `t`: reads `<name>.in`, writes `<name>.out`, with tiers of 5 s and 1 min.
-pub(super) fn pipeline(name: &str) -> Pipeline {
+pub(crate) fn pipeline(name: &str) -> Pipeline {
     let delays = [("5s", Duration::from_secs(5)), ("1m", Duration::from_secs(60))];
     let own =
         |suffix: &str, retention| OwnTopic { name: TopicName::new(&format!("t.{name}.{suffix}")), retention };

@@ -3,13 +3,17 @@
 //! Owns every client, what they are configured with, and the translation between their types and the core's. Decides
 //! nothing about a record. No signature outside this module mentions a type of the client library.
 
+pub(crate) mod admin;
+#[cfg(all(test, feature = "broker-tests"))]
+#[path = "../../tests/support/kafka.rs"]
+pub(crate) mod broker;
 pub(crate) mod build;
 mod context;
 mod convert;
 pub(crate) mod epochs;
 pub(crate) mod error;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub(crate) mod group;
 pub(crate) mod lookup;
 mod producer;

@@ -11,14 +11,11 @@ use super::{Answer, Transactor, TransactorSettings};
 use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence, TierIndex, WriterId};
 use crate::core::record::{Header, HeaderName};
+use crate::kafka::broker::{self, PATIENCE};
 use crate::kafka::epochs::Epochs;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::{fixture, settings};
 use crate::topology::model::{Kafka, Pipeline};
-use broker::PATIENCE;
-
-#[path = "../../../tests/support/kafka.rs"]
-mod broker;
 
 mod commit;
 mod fencing;

@@ -13,9 +13,8 @@ fn committed_records_are_visible_with_their_bytes() {
     let bare = Write { key: None, value: None, headers, ..write(TIER, "") };
     let empty =
         Write { key: Some(Bytes::new()), value: Some(Bytes::new()), headers: Vec::new(), ..write(TIER, "") };
-    let dated = Write { timestamp: Some(Timestamp::from_millis(1_234)), ..write(Target::DeadLetter, "dead") };
 
-    let result = rig.transact(transaction(1, vec![bare, empty, dated]));
+    let result = rig.transact(transaction(1, vec![bare, empty]));
 
     assert_eq!(result, TransactionResult::Committed);
     let found = rig.broker.read(rig.topic(TIER));
@@ -28,7 +27,19 @@ fn committed_records_are_visible_with_their_bytes() {
     );
     assert_eq!(found[1].key, Some(vec![]));
     assert_eq!(found[1].value, Some(vec![]));
-    assert_eq!(rig.broker.read(rig.topic(Target::DeadLetter))[0].timestamp, Some(1_234));
+}
+
+#[test]
+fn a_record_carries_the_time_that_it_was_given_or_that_of_its_writing() {
+    let rig = Rig::new();
+    assert_eq!(rig.transact(transaction(1, vec![write(TIER, "now")])), TransactionResult::Committed);
+    let now = rig.broker.read(rig.topic(TIER))[0].timestamp.unwrap();
+
+    // Not long ago, or the topic's retention would take it away.
+    let given = Timestamp::from_millis(now - 60_000);
+    let dated = Write { timestamp: Some(given), ..write(Target::DeadLetter, "dated") };
+    assert_eq!(rig.transact(transaction(2, vec![dated])), TransactionResult::Committed);
+    assert_eq!(rig.broker.read(rig.topic(Target::DeadLetter))[0].timestamp, Some(now - 60_000));
 }
 
 #[test]

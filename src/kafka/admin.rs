@@ -1,0 +1,179 @@
+//! The topics of a topology in Kafka: what is there, what is missing, what is wrong; and making what is missing.
+//!
+//! Owns the questions to the brokers. What a topic must be like is [`wanted`]'s, what follows from the difference is
+//! [`plan`]'s. Never deletes a topic, shrinks one, or changes a setting of one that exists.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use rdkafka::error::KafkaError;
+
+use crate::core::position::TopicName;
+use crate::kafka::settings::SettingsError;
+use crate::kafka::stopwatch::Stopwatch;
+use crate::topology::model::Topology;
+
+mod brokers;
+pub(crate) mod plan;
+mod wanted;
+
+use brokers::Brokers;
+use plan::{Change, Plan, Step};
+
+/// Every broker knows of a new topic within this; usually some ms.
+const KNOWN_WITHIN: Duration = Duration::from_secs(15);
+
+/// The topics could not be looked at or made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdminError {
+    /// The client refuses its settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The brokers refuse who we say we are.
+    #[error("the brokers refuse the login: {detail}\nhint: look at `sasl.*` and `ssl.*` under [kafka.properties]")]
+    Authentication {
+        /// The client's words.
+        detail: String,
+    },
+    /// No answer from the brokers.
+    #[error("the brokers do not answer: {source}\nhint: are the brokers of `bootstrap` up and reachable?")]
+    Unreachable {
+        /// The client's words.
+        source: KafkaError,
+    },
+    /// The brokers refuse to make or grow a topic.
+    #[error("topic `{topic}`: {detail}")]
+    Refused {
+        /// Which topic.
+        topic: String,
+        /// The broker's words.
+        detail: String,
+    },
+    /// What was made is not seen.
+    #[error("the brokers made {topics} but do not show them `{seconds}` s later\nhint: try again")]
+    NotSeen {
+        /// Which topics.
+        topics: String,
+        /// How long it was waited.
+        seconds: u64,
+    },
+}
+
+/// Topics are missing or wrong: redrive does not start on them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VerifyError {
+    /// The brokers could not be asked.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Some topics are not as they must be.
+    #[error("the topics are not as the topology needs them:{list}\nhint: redrive topics apply")]
+    Topics {
+        /// One line each.
+        list: String,
+    },
+}
+
+/// What a running redrive needs to know of the topics that it was started on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verified {
+    /// How long the broker keeps the offsets of topics that the group is not subscribed to; `None`: it does not say.
+    pub(crate) offsets_retention: Option<Duration>,
+    /// By the pipeline's name.
+    pub(crate) pipelines: BTreeMap<String, VerifiedPipeline>,
+}
+
+/// Of one pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VerifiedPipeline {
+    /// The partitions of its source.
+    pub(crate) partitions: usize,
+    /// The smallest `max.message.bytes` of the topics that it writes.
+    pub(crate) batch_bytes: usize,
+}
+
+/// Compares the topology with the brokers' topics.
+pub(crate) fn plan(topology: &Topology) -> Result<Plan, AdminError> {
+    let brokers = Brokers::connect(topology)?;
+    Ok(look(&brokers, topology)?.0)
+}
+
+/// Does what `plan` lists, unless it refuses anything. Comes back when the brokers show it.
+pub(crate) fn apply(topology: &Topology, plan: &Plan) -> Result<(), AdminError> {
+    if plan.verdict() != plan::Verdict::Changes {
+        return Ok(());
+    }
+    let brokers = Brokers::connect(topology)?;
+    for step in plan.steps() {
+        match &step.change {
+            Change::Keep { .. } | Change::Refuse(_) => {}
+            Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::No)?,
+            Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::No)?,
+        }
+    }
+    let clock = Stopwatch::start();
+    loop {
+        let (now, _) = look(&brokers, topology)?;
+        if now.verdict() == plan::Verdict::Nothing {
+            return Ok(());
+        }
+        if clock.left_of(KNOWN_WITHIN).is_none() {
+            let topics = now.open().map(|step| format!("`{}`", step.topic)).collect::<Vec<_>>().join(", ");
+            return Err(AdminError::NotSeen { topics, seconds: KNOWN_WITHIN.as_secs() });
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// What `redrive run` asks before it starts: every topic is there and as it must be.
+pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
+    let brokers = Brokers::connect(topology)?;
+    let (plan, found) = look(&brokers, topology)?;
+    if plan.verdict() != plan::Verdict::Nothing {
+        let list = plan.open().map(|step| format!("\n  {}", step.in_words())).collect();
+        return Err(VerifyError::Topics { list });
+    }
+    let pipelines = topology.pipelines.iter().map(|pipeline| {
+        let partitions = found.get(&pipeline.source).map_or(0, plan::Found::partitions);
+        let batch_bytes = wanted::written(pipeline)
+            .filter_map(|topic| found.get(topic).and_then(plan::Found::max_message_bytes))
+            .min()
+            .unwrap_or(wanted::BROKERS_OWN_MAX_MESSAGE_BYTES);
+        (pipeline.name.clone(), VerifiedPipeline { partitions, batch_bytes })
+    });
+    Ok(Verified { offsets_retention: brokers.offsets_retention()?, pipelines: pipelines.collect() })
+}
+
+type Topics = BTreeMap<TopicName, plan::Found>;
+
+fn look(brokers: &Brokers, topology: &Topology) -> Result<(Plan, Topics), AdminError> {
+    let mut found = Topics::new();
+    for wanted in wanted::topics(topology) {
+        if !found.contains_key(&wanted.topic) {
+            found.insert(wanted.topic.clone(), brokers.look(&wanted.topic)?);
+        }
+    }
+    let mut plan = Plan::of(topology, &found);
+    // Only the broker knows whether we may, and what its own policies say.
+    for step in plan.steps_mut() {
+        let tried = match &step.change {
+            Change::Keep { .. } | Change::Refuse(_) => Ok(()),
+            Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::Yes),
+            Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::Yes),
+        };
+        match tried {
+            Ok(()) => {}
+            Err(AdminError::Refused { detail, .. }) => refuse(step, detail),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok((plan, found))
+}
+
+fn refuse(step: &mut Step, detail: String) {
+    let problem = plan::Problem { text: detail, hint: Some("ask the cluster's owner for the right to do it".to_owned()) };
+    step.change = Change::Refuse(vec![problem]);
+}
+
+#[cfg(all(test, feature = "broker-tests"))]
+mod tests;

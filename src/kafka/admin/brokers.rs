@@ -1,0 +1,197 @@
+//! Questions and orders to the brokers about topics, one after another.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResource, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
+    TopicResult,
+};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use crate::core::position::TopicName;
+use crate::kafka::admin::AdminError;
+use crate::kafka::admin::plan::{Found, New};
+use crate::kafka::settings;
+use crate::topology::model::Topology;
+
+/// One question. The first one also connects.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// Whether an order is only tried: the brokers check it and change nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trial {
+    Yes,
+    No,
+}
+
+/// A connection to the brokers.
+pub(super) struct Brokers {
+    client: AdminClient<Refusals>,
+}
+
+impl Brokers {
+    pub(super) fn connect(topology: &Topology) -> Result<Self, AdminError> {
+        let config = settings::admin(&topology.kafka, &topology.app);
+        Ok(Self { client: settings::create(&config, Refusals::default(), &topology.kafka)? })
+    }
+
+    /// What the brokers show of a topic.
+    pub(super) fn look(&self, topic: &TopicName) -> Result<Found, AdminError> {
+        let metadata = self
+            .client
+            .inner()
+            .fetch_metadata(Some(topic.as_str()), ANSWER_WITHIN)
+            .map_err(|error| self.unreachable(error))?;
+        let Some(found) = metadata.topics().iter().find(|found| found.name() == topic.as_str()) else {
+            return Ok(Found::Missing);
+        };
+        match found.error().map(RDKafkaErrorCode::from) {
+            None => {}
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+                return Ok(Found::Missing);
+            }
+            Some(other) => return Ok(Found::Hidden { detail: other.to_string() }),
+        }
+        let partitions = found.partitions().len();
+        let replicas = found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
+        match self.describe(ResourceSpecifier::Topic(topic.as_str()))? {
+            Ok(resource) => {
+                let entries = resource.entries.into_iter();
+                let config = entries.filter_map(|entry| Some((entry.name, entry.value?))).collect();
+                Ok(Found::Present { partitions, replicas, config })
+            }
+            Err(detail) => Ok(Found::Hidden { detail: detail.to_string() }),
+        }
+    }
+
+    /// Makes a topic. One that is there meanwhile is as good as made: it is looked at again.
+    pub(super) fn create(&self, topic: &str, new: &New, trial: Trial) -> Result<(), AdminError> {
+        let partitions = i32::try_from(new.partitions).unwrap_or(i32::MAX);
+        // -1: the broker's default.
+        let replication = TopicReplication::Fixed(new.replication.map_or(-1, i32::from));
+        let order = new
+            .config
+            .iter()
+            .fold(NewTopic::new(topic, partitions, replication), |order, (name, value)| order.set(name, value));
+        let answer = block_on(self.client.create_topics([&order], &options(trial)));
+        self.judge(topic, answer, &[RDKafkaErrorCode::TopicAlreadyExists])
+    }
+
+    /// Gives a topic more partitions.
+    pub(super) fn grow(&self, topic: &str, to: usize, trial: Trial) -> Result<(), AdminError> {
+        let answer = block_on(self.client.create_partitions([&NewPartitions::new(topic, to)], &options(trial)));
+        self.judge(topic, answer, &[])
+    }
+
+    /// `offsets.retention.minutes` of a broker; `None` where it does not say or we may not ask.
+    pub(super) fn offsets_retention(&self) -> Result<Option<Duration>, AdminError> {
+        let metadata =
+            self.client.inner().fetch_metadata(None, ANSWER_WITHIN).map_err(|error| self.unreachable(error))?;
+        let Some(broker) = metadata.brokers().first() else {
+            return Ok(None);
+        };
+        let Ok(resource) = self.describe(ResourceSpecifier::Broker(broker.id()))? else {
+            return Ok(None);
+        };
+        let minutes = resource
+            .get("offsets.retention.minutes")
+            .and_then(|entry| entry.value.as_ref())
+            .and_then(|value| value.parse::<u64>().ok());
+        Ok(minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60))))
+    }
+
+    fn describe(
+        &self,
+        resource: ResourceSpecifier<'_>,
+    ) -> Result<Result<ConfigResource, RDKafkaErrorCode>, AdminError> {
+        let answer = block_on(self.client.describe_configs([&resource], &options(Trial::No)))
+            .map_err(|error| self.unreachable(error))?;
+        Ok(answer.into_iter().next().unwrap_or(Err(RDKafkaErrorCode::Fail)))
+    }
+
+    fn judge(
+        &self,
+        topic: &str,
+        answer: Result<Vec<TopicResult>, KafkaError>,
+        fine: &[RDKafkaErrorCode],
+    ) -> Result<(), AdminError> {
+        for result in answer.map_err(|error| self.unreachable(error))? {
+            match result {
+                Ok(_) => {}
+                Err((_, code)) if fine.contains(&code) => {}
+                Err((_, code)) => {
+                    return Err(AdminError::Refused { topic: topic.to_owned(), detail: code.to_string() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unreachable(&self, source: KafkaError) -> AdminError {
+        match self.client.inner().context().authentication() {
+            Some(detail) => AdminError::Authentication { detail },
+            None => AdminError::Unreachable { source },
+        }
+    }
+}
+
+fn options(trial: Trial) -> AdminOptions {
+    let options =
+        AdminOptions::new().request_timeout(Some(ANSWER_WITHIN)).operation_timeout(Some(ANSWER_WITHIN));
+    match trial {
+        Trial::Yes => options.validate_only(true),
+        Trial::No => options,
+    }
+}
+
+/// Waits for an answer on this thread; the client's own thread wakes it. Needs no runtime, so it can be called from within
+/// one and without one.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Remembers why the brokers turned us away: the calls themselves only run out of time.
+#[derive(Debug, Default)]
+struct Refusals(Mutex<Option<String>>);
+
+impl Refusals {
+    fn authentication(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClientContext for Refusals {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, text: &str) {
+        tracing::debug!(client = "admin", facility, "{text}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(client = "admin", %error, "{reason}");
+        if matches!(
+            error.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
+        ) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        }
+    }
+}
