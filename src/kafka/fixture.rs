@@ -17,7 +17,12 @@ pub(crate) fn kafka(bootstrap: &str) -> Kafka {
 /// A topology of that pipeline alone.
 pub(crate) fn topology(bootstrap: &str, pipeline: Pipeline) -> Topology {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    Topology { app: "t".to_owned(), kafka: kafka(bootstrap), http: Http { listen }, pipelines: vec![pipeline] }
+    Topology {
+        app: "t".to_owned(),
+        kafka: kafka(bootstrap),
+        http: Http { listen },
+        pipelines: vec![pipeline],
+    }
 }
 
 /// Pipeline `<name>` of app `t`: reads `<name>.in`, writes `<name>.out`, with tiers of 5 s and 1 min.
@@ -37,6 +42,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         handler: HandlerSpec::Passthrough(Passthrough::default()),
         policy: Policy {
             source,
+            tiers: delays.map(|(label, _)| TopicName::new(&format!("t.{name}.retry.{label}"))).to_vec(),
             identity: IdentityPolicy::default(),
             in_place: InPlace {
                 executions: 1,
