@@ -9,12 +9,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::kafka::admin::AdminError;
 use crate::runtime::RunError;
 use crate::topology::environment::Process;
 use crate::topology::model::Topology;
 
 mod check;
 mod run;
+mod topics;
 mod version;
 
 /// Exactly-once retries, delays and dead letters for Kafka
@@ -31,6 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::CheckArgs),
+    Topics(topics::TopicsArgs),
     Run(run::RunArgs),
     Version(version::VersionArgs),
 }
@@ -65,6 +68,9 @@ fn carry_out(file: Option<&Path>, command: &Command) -> anyhow::Result<ExitCode>
     match command {
         Command::Version(args) => version::run(*args, &mut io::stdout().lock()),
         Command::Check(args) => Ok(check::run(named()?, args)?),
+        Command::Topics(args) => {
+            compiled(named()?, |topology| topics::run(args, topology, &mut io::stdout().lock()))
+        }
         Command::Run(args) => compiled(named()?, |topology| run::run(args, topology)),
     }
 }
@@ -90,10 +96,20 @@ fn told(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("error: {}", in_words(error));
+    ExitCode::from(code(error))
+}
+
+/// The code that says to scripts what kind of error it was.
+fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RunError>() {
-        return ExitCode::from(error.ended.code());
+        return error.ended.code();
     }
-    ExitCode::from(if error.is::<BadInput>() { 2 } else { 1 })
+    match error.downcast_ref::<AdminError>() {
+        Some(AdminError::Settings(_) | AdminError::Authentication { .. }) => 2,
+        Some(AdminError::Unreachable { .. } | AdminError::Refused { .. } | AdminError::NotSeen { .. }) => 1,
+        None if error.is::<BadInput>() => 2,
+        None => 1,
+    }
 }
 
 /// An error and its causes on one line, their hints below.

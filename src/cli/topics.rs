@@ -62,7 +62,8 @@ pub(crate) fn run(args: &TopicsArgs, topology: &Topology, out: &mut dyn Write) -
                 Verdict::Nothing => Ok(ExitCode::SUCCESS),
                 Verdict::Refused => Ok(planned(Verdict::Refused)),
                 Verdict::Changes => {
-                    admin::apply(topology, &plan).context("not everything was done; plan shows what is left")?;
+                    admin::apply(topology, &plan)
+                        .context("not everything was done; plan shows what is left")?;
                     Ok(ExitCode::SUCCESS)
                 }
             }

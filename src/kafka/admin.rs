@@ -31,7 +31,9 @@ pub(crate) enum AdminError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The brokers refuse who we say we are.
-    #[error("the brokers refuse the login: {detail}\nhint: look at `sasl.*` and `ssl.*` under [kafka.properties]")]
+    #[error(
+        "the brokers refuse the login: {detail}\nhint: look at `sasl.*` and `ssl.*` under [kafka.properties]"
+    )]
     Authentication {
         /// The client's words.
         detail: String,
@@ -171,7 +173,10 @@ fn look(brokers: &Brokers, topology: &Topology) -> Result<(Plan, Topics), AdminE
 }
 
 fn refuse(step: &mut Step, detail: String) {
-    let problem = plan::Problem { text: detail, hint: Some("ask the cluster's owner for the right to do it".to_owned()) };
+    let problem = plan::Problem {
+        text: detail,
+        hint: Some("ask the cluster's owner for the right to do it".to_owned()),
+    };
     step.change = Change::Refuse(vec![problem]);
 }
 

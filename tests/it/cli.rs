@@ -57,7 +57,7 @@ fn what_cannot_be_parsed_ends_with_2_and_says_nothing_on_stdout() {
 
 #[test]
 fn help_is_data() {
-    for arguments in [&["--help"][..], &["run", "--help"], &["check", "--help"]] {
+    for arguments in [&["--help"][..], &["run", "--help"], &["topics", "apply", "--help"]] {
         let (code, stdout, stderr) = ended(&mut redrive(arguments));
         assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
         assert!(stdout.contains("--file <FILE>"), "{stdout}");
@@ -86,7 +86,7 @@ fn version_tells_what_the_kafka_client_can_do() {
 
 #[test]
 fn a_command_needs_a_topology_file() {
-    for command in [&["check"][..], &["run"]] {
+    for command in [&["check"][..], &["run"], &["topics", "plan"]] {
         let (code, stdout, stderr) = ended(&mut redrive(command));
         assert_eq!((code, stdout.as_str()), (2, ""), "{command:?}");
         assert_eq!(stderr, "error: no topology file is named\nhint: -f FILE, or REDRIVE_TOPOLOGY\n");
@@ -112,7 +112,7 @@ fn the_file_may_stand_before_or_behind_the_command_or_in_the_environment() {
 fn a_bad_file_ends_every_command_with_2_and_its_problems_on_stderr() {
     let (_folder, path) = file(&TOPOLOGY.replace("start =", "strat ="));
     let path = path.to_str().unwrap();
-    for command in [&["check"][..], &["run"]] {
+    for command in [&["check"][..], &["run"], &["topics", "plan"]] {
         let (code, stdout, stderr) = ended(redrive(command).env("REDRIVE_TOPOLOGY", path));
         assert_eq!((code, stdout.as_str()), (2, ""), "{command:?}");
         assert!(stderr.contains("strat") && stderr.contains("topology.toml:"), "{stderr}");

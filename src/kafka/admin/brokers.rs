@@ -59,7 +59,8 @@ impl Brokers {
             Some(other) => return Ok(Found::Hidden { detail: other.to_string() }),
         }
         let partitions = found.partitions().len();
-        let replicas = found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
+        let replicas =
+            found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
         match self.describe(ResourceSpecifier::Topic(topic.as_str()))? {
             Ok(resource) => {
                 let entries = resource.entries.into_iter();
@@ -75,24 +76,28 @@ impl Brokers {
         let partitions = i32::try_from(new.partitions).unwrap_or(i32::MAX);
         // -1: the broker's default.
         let replication = TopicReplication::Fixed(new.replication.map_or(-1, i32::from));
-        let order = new
-            .config
-            .iter()
-            .fold(NewTopic::new(topic, partitions, replication), |order, (name, value)| order.set(name, value));
+        let order =
+            new.config.iter().fold(NewTopic::new(topic, partitions, replication), |order, (name, value)| {
+                order.set(name, value)
+            });
         let answer = block_on(self.client.create_topics([&order], &options(trial)));
         self.judge(topic, answer, &[RDKafkaErrorCode::TopicAlreadyExists])
     }
 
     /// Gives a topic more partitions.
     pub(super) fn grow(&self, topic: &str, to: usize, trial: Trial) -> Result<(), AdminError> {
-        let answer = block_on(self.client.create_partitions([&NewPartitions::new(topic, to)], &options(trial)));
+        let answer =
+            block_on(self.client.create_partitions([&NewPartitions::new(topic, to)], &options(trial)));
         self.judge(topic, answer, &[])
     }
 
     /// `offsets.retention.minutes` of a broker; `None` where it does not say or we may not ask.
     pub(super) fn offsets_retention(&self) -> Result<Option<Duration>, AdminError> {
-        let metadata =
-            self.client.inner().fetch_metadata(None, ANSWER_WITHIN).map_err(|error| self.unreachable(error))?;
+        let metadata = self
+            .client
+            .inner()
+            .fetch_metadata(None, ANSWER_WITHIN)
+            .map_err(|error| self.unreachable(error))?;
         let Some(broker) = metadata.brokers().first() else {
             return Ok(None);
         };

@@ -185,7 +185,9 @@ impl Plan {
         self.open().fold(Verdict::Nothing, |so_far, step| match (&step.change, so_far) {
             (Change::Refuse(_), _) | (_, Verdict::Refused) => Verdict::Refused,
             (Change::Keep { .. }, so_far) => so_far,
-            (Change::Create(_) | Change::Grow { .. }, Verdict::Nothing | Verdict::Changes) => Verdict::Changes,
+            (Change::Create(_) | Change::Grow { .. }, Verdict::Nothing | Verdict::Changes) => {
+                Verdict::Changes
+            }
         })
     }
 

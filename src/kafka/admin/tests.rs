@@ -7,7 +7,6 @@ use crate::kafka::admin::plan::Verdict;
 use crate::kafka::broker::{Kafka, PATIENCE};
 use crate::kafka::fixture;
 
-
 /// A pipeline whose source and output are there, and nothing else.
 fn fresh(broker: &Kafka) -> Topology {
     let topology = fixture::topology(broker.bootstrap(), fixture::pipeline(&broker.name("topics")));
@@ -42,7 +41,10 @@ fn a_verified_topology_says_what_the_workers_need() {
     let topology = fresh(broker);
     let name = &topology.pipelines[0].name;
     let refused = verify(&topology).unwrap_err().to_string();
-    assert!(refused.contains(&format!("t.{name}.dlq")) && refused.contains("hint: redrive topics apply"), "{refused}");
+    assert!(
+        refused.contains(&format!("t.{name}.dlq")) && refused.contains("hint: redrive topics apply"),
+        "{refused}"
+    );
 
     apply(&topology, &plan(&topology).unwrap()).unwrap();
 
@@ -89,7 +91,10 @@ fn a_topic_that_somebody_else_made_wrong_is_refused_and_nothing_is_touched() {
     let refused = plan(&topology).unwrap();
     assert_eq!(refused.verdict(), Verdict::Refused);
     let text = steps(&refused).join("\n");
-    assert!(text.contains("`cleanup.policy` is `compact`") && text.contains("`retention.ms` is `1000`"), "{text}");
+    assert!(
+        text.contains("`cleanup.policy` is `compact`") && text.contains("`retention.ms` is `1000`"),
+        "{text}"
+    );
 
     apply(&topology, &refused).unwrap();
     assert_eq!(plan(&topology).unwrap(), refused);

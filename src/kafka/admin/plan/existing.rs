@@ -41,7 +41,9 @@ pub(super) fn own(
                         "has `{partitions}` partitions, its source `{source}` has `{}`",
                         needed.partitions
                     ),
-                    hint: Some(format!("records there would wait for ever; grow `{source}` to `{partitions}`")),
+                    hint: Some(format!(
+                        "records there would wait for ever; grow `{source}` to `{partitions}`"
+                    )),
                 });
             }
             match (problems.is_empty(), *partitions < needed.partitions) {
@@ -96,11 +98,19 @@ impl Needed {
         match self.cleanup {
             Cleanup::Delete(retention) => {
                 if !is("cleanup.policy", "delete") {
-                    must("cleanup.policy", "`delete`", "compaction would remove records that wait for their time");
+                    must(
+                        "cleanup.policy",
+                        "`delete`",
+                        "compaction would remove records that wait for their time",
+                    );
                 }
                 let needed = i128::try_from(retention.as_millis()).unwrap_or(i128::MAX);
                 if number(config, "retention.ms").is_none_or(|found| found >= 0 && found < needed) {
-                    must("retention.ms", &format!("at least `{needed}`"), "records would be deleted too early");
+                    must(
+                        "retention.ms",
+                        &format!("at least `{needed}`"),
+                        "records would be deleted too early",
+                    );
                 }
                 if number(config, "retention.bytes").is_none_or(|found| found >= 0) {
                     must("retention.bytes", "`-1`", "records would be deleted by size, whatever their age");
@@ -117,7 +127,11 @@ impl Needed {
             must("max.message.bytes", &needed, "the source's largest record and its headers must fit");
         }
         if !is("message.timestamp.type", "CreateTime") {
-            must("message.timestamp.type", "`CreateTime`", "the wait in a tier counts from the writer's time");
+            must(
+                "message.timestamp.type",
+                "`CreateTime`",
+                "the wait in a tier counts from the writer's time",
+            );
         }
         problems
     }
