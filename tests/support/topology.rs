@@ -1,15 +1,11 @@
-//! A topology of one pipeline for tests, with its topics, made of values instead of text.
+//! A topology of one pipeline for tests, with its topics.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive::core::class::{Class, ReasonName};
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
 use redrive::core::position::TopicName;
-use redrive::topology::model::{
-    FailRule, HandlerSpec, Http, Kafka as Brokers, OwnTopic, Passthrough, Pipeline, Start, Tier,
-    TopicSettings, Topology, Workers,
-};
+use redrive::topology::environment::Process;
+use redrive::topology::model::{FailRule, HandlerSpec, OwnTopic, Passthrough, Pipeline, Tier, Topology};
 
 use crate::support::Kafka;
 
@@ -86,54 +82,24 @@ impl Draft {
 }
 
 fn topology(name: &str, bootstrap: &str) -> Topology {
-    let source = TopicName::new(&format!("{name}.in"));
-    let pipeline = Pipeline {
-        name: name.to_owned(),
-        group: format!("test.{name}"),
-        source: source.clone(),
-        start: Start::Earliest,
-        output: Some(TopicName::new(&format!("{name}.out"))),
-        outputs: BTreeMap::new(),
-        handler: HandlerSpec::Passthrough(Passthrough::default()),
-        policy: policy(source),
-        tiers: Vec::new(),
-        dead_letter: own(&format!("test.{name}.dlq"), Some(Duration::from_secs(3600))),
-        state: own(&format!("test.{name}.state"), None),
-        topics: TopicSettings { replication: Some(1), min_isr: None },
-        workers: Workers { threads: 1, session_timeout: Duration::from_secs(6) },
-    };
-    Topology {
-        app: "test".to_owned(),
-        kafka: Brokers { bootstrap: vec![bootstrap.to_owned()], properties: BTreeMap::new() },
-        http: Http { listen: ([127, 0, 0, 1], 0).into() },
-        pipelines: vec![pipeline],
-    }
-}
+    let text = format!(
+        r#"
+        app = "test"
+        kafka.bootstrap = ["{bootstrap}"]
+        http.listen = "127.0.0.1:0"
 
-fn policy(source: TopicName) -> Policy {
-    Policy {
-        source,
-        tiers: Vec::new(),
-        identity: IdentityPolicy::default(),
-        in_place: InPlace {
-            executions: 1,
-            base: Duration::from_millis(1),
-            cap: Duration::from_millis(2),
-            budget: Duration::from_secs(1),
-        },
-        ladder: Ladder { delays: Vec::new(), last_tier_repeats: 1 },
-        deadline: Duration::from_secs(3600),
-        unknown: UnknownOutcome::DeadLetter,
-        handler_timeout: Duration::ZERO,
-        flow: Flow {
-            window: 256,
-            commit_interval: Duration::from_millis(50),
-            drain: Duration::from_secs(5),
-            revoke: Duration::from_secs(1),
-            transaction_timeout: Duration::from_secs(4),
-            recommit: Duration::from_secs(3600),
-        },
-    }
+        [pipeline.{name}]
+        source = "{name}.in"
+        start = "earliest"
+        output = "{name}.out"
+        handler.passthrough = {{}}
+        retry = {{ tiers = [], deadline = "1h", in-place = {{ base = "1ms", cap = "2ms", budget = "1s" }} }}
+        dead-letter.retention = "1h"
+        topics.replication = 1
+        workers = {{ session-timeout = "6s", drain = "5s" }}
+        "#
+    );
+    Topology::compile(&text, "test.toml", &Process).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 fn own(name: &str, retention: Option<Duration>) -> OwnTopic {
