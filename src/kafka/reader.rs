@@ -183,7 +183,11 @@ impl Reader {
         let Some(OpenLane { topic, queue: Some(_), .. }) = self.open.get(&id) else { return Ok(()) };
         let topic = topic.clone();
         self.end(|open| open == id)?;
-        self.begin(vec![Begin { id, topic, offset }])
+        self.begin(vec![Begin { id, topic, offset }])?;
+        // The queue may still hold what the client left over from before. It fires when it is no longer *empty*, so it
+        // must be polled once to fire again.
+        self.wake.lane(id);
+        Ok(())
     }
 
     /// Reads no further record of a task, at once; the client learns it by [`Reader::end`].

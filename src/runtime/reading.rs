@@ -68,6 +68,11 @@ impl Reading {
         self.try_meet(id)
     }
 
+    /// The lanes that records are wanted of.
+    pub(super) fn demanded(&self) -> Vec<LaneId> {
+        self.demands.keys().copied().collect()
+    }
+
     /// Tries to meet the demand for a lane, if there is one.
     pub(super) fn try_meet(&mut self, id: LaneId) -> Met {
         let Some(Demand { epoch, most }) = self.demands.get(&id).copied() else { return Met::Nothing };

@@ -265,6 +265,11 @@ impl Worker {
             return Ok(());
         }
         self.served = now;
+        // A queue that the client left something in does not wake; what is missed that way waits this long at most.
+        for lane in self.reading.demanded() {
+            let met = self.reading.try_meet(lane);
+            self.met(lane, met);
+        }
         self.reading.tiers.serve()?;
         for change in self.reading.source.serve()? {
             self.changed(change)?;
