@@ -4,6 +4,8 @@
 #[path = "../support/kafka.rs"]
 mod support;
 
+#[path = "../support/group.rs"]
+mod group;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/produce.rs"]
@@ -14,3 +16,5 @@ mod topology;
 mod bytes_kept;
 mod end_to_end;
 mod local_kafka;
+mod positions;
+mod tasks_move;

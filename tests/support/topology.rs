@@ -13,7 +13,6 @@ use crate::support::Kafka;
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     name: String,
-    bootstrap: String,
     partitions: i32,
     topology: Topology,
 }
@@ -24,7 +23,7 @@ impl Draft {
     pub(crate) fn new(kafka: &Kafka, partitions: i32) -> Self {
         let name = kafka.name("p");
         let topology = topology(&name, kafka.bootstrap());
-        Self { name, bootstrap: kafka.bootstrap().to_owned(), partitions, topology }
+        Self { name, partitions, topology }
     }
 
     /// Tiers with these delays.
@@ -61,12 +60,18 @@ impl Draft {
         self
     }
 
-    /// Makes the topics that are missing in Kafka and hands the topology over.
+    /// Makes its topics in Kafka and hands the topology over.
     pub(crate) fn made(self, kafka: &Kafka) -> Topology {
-        assert_eq!(kafka.bootstrap(), self.bootstrap);
         for pipeline in &self.topology.pipelines {
             // Records of any age stay.
             kafka.create(pipeline.source.as_str(), self.partitions, &[("retention.ms", "-1")]);
+        }
+        self.made_but_source(kafka)
+    }
+
+    /// As [`Self::made`], where the source is there already.
+    pub(crate) fn made_but_source(self, kafka: &Kafka) -> Topology {
+        for pipeline in &self.topology.pipelines {
             let own = pipeline.tiers.iter().map(|tier| &tier.topic.name);
             let output = pipeline.output.iter();
             for topic in own.chain([&pipeline.dead_letter.name, &pipeline.state.name]).chain(output) {

@@ -1,0 +1,158 @@
+//! Where lanes begin and go on: at the first start, after a stop, in new partitions, and behind what retention deleted.
+
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{Offset, TopicPartitionList};
+use redrive::core::class::Class;
+use redrive::topology::model::{Pipeline, Start};
+
+use crate::process::{Process, eventually};
+use crate::support::Kafka;
+use crate::topology::Draft;
+
+fn write(kafka: &Kafka, pipeline: &Pipeline, partition: i32, values: std::ops::Range<usize>) {
+    let values: Vec<String> = values.map(|number| format!("{number}")).collect();
+    let records: Vec<_> = values.iter().map(|value| (Some(&b"key"[..]), Some(value.as_bytes()))).collect();
+    kafka.produce(pipeline.source.as_str(), Some(partition), &records);
+}
+
+/// The values of the output, sorted.
+fn outputs(kafka: &Kafka, pipeline: &Pipeline) -> Vec<usize> {
+    let found = kafka.read(pipeline.output.as_ref().unwrap().as_str());
+    let number = |value: Option<Vec<u8>>| String::from_utf8(value.unwrap()).unwrap().parse().unwrap();
+    let mut numbers: Vec<usize> = found.into_iter().map(|found| number(found.value)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn admin(kafka: &Kafka) -> AdminClient<DefaultClientContext> {
+    kafka.config().create().expect("make an admin client")
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+fn delete_before(kafka: &Kafka, topic: &str, offset: i64) {
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Offset(offset)).unwrap();
+    wait(admin(kafka).delete_records(&list, &AdminOptions::new())).expect("delete records");
+}
+
+#[test]
+fn latest_means_the_first_start_only_and_new_partitions_begin_at_their_beginning() {
+    let kafka = Kafka::shared();
+    let topology = Draft::new(kafka, 1).with(|pipeline| pipeline.start = Start::Latest).made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    write(kafka, pipeline, 0, 0..100);
+
+    let process = Process::start(&topology, "a");
+    let mut next = 100;
+    eventually("records written after the start are handled", || {
+        write(kafka, pipeline, 0, next..next + 1);
+        next += 1;
+        !outputs(kafka, pipeline).is_empty()
+    });
+    process.end().expect("a clean end");
+    let first = outputs(kafka, pipeline)[0];
+    assert!(first >= 100, "{first} was there before the first start");
+
+    // Written while nobody runs, the second half to a partition that nobody has seen.
+    write(kafka, pipeline, 0, next..next + 10);
+    let own = [&pipeline.source, &pipeline.dead_letter.name, &pipeline.state.name];
+    for topic in own {
+        let grown = NewPartitions::new(topic.as_str(), 2);
+        wait(admin(kafka).create_partitions([&grown], &AdminOptions::new())).expect("grow the topic");
+    }
+    write(kafka, pipeline, 1, next + 10..next + 20);
+
+    let process = Process::start(&topology, "a");
+    let expected: Vec<usize> = (first..next + 20).collect();
+    eventually("everything since is handled", || outputs(kafka, pipeline).len() >= expected.len());
+    process.end().expect("a clean end");
+    assert_eq!(outputs(kafka, pipeline), expected);
+}
+
+#[test]
+fn a_pipeline_starts_where_another_group_stands() {
+    let kafka = Kafka::shared();
+    let old = Draft::new(kafka, 1).made(kafka);
+    let old_pipeline = old.pipelines.first().unwrap();
+    write(kafka, old_pipeline, 0, 0..50);
+    let process = Process::start(&old, "old");
+    eventually("the old group reads", || outputs(kafka, old_pipeline).len() == 50);
+    process.end().expect("a clean end");
+
+    let source = old_pipeline.source.clone();
+    let group = old_pipeline.group.clone();
+    let new = Draft::new(kafka, 1)
+        .with(|pipeline| {
+            pipeline.source = source.clone();
+            pipeline.policy.source = source;
+            pipeline.start = Start::Group(group);
+        })
+        .made_but_source(kafka);
+    let pipeline = new.pipelines.first().unwrap();
+    write(kafka, old_pipeline, 0, 50..60);
+    let process = Process::start(&new, "new");
+    eventually("the new group reads the rest", || outputs(kafka, pipeline).len() >= 10);
+    process.end().expect("a clean end");
+    assert_eq!(outputs(kafka, pipeline), (50..60).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_lane_goes_on_behind_what_retention_deleted_while_it_was_stopped() {
+    let kafka = Kafka::shared();
+    let topology = Draft::new(kafka, 1).made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    write(kafka, pipeline, 0, 0..100);
+    let process = Process::start(&topology, "a");
+    eventually("the first are handled", || outputs(kafka, pipeline).len() == 100);
+    process.end().expect("a clean end");
+
+    write(kafka, pipeline, 0, 100..150);
+    delete_before(kafka, pipeline.source.as_str(), 120);
+    let process = Process::start(&topology, "a");
+    eventually("the rest are handled", || outputs(kafka, pipeline).len() >= 130);
+    process.end().expect("a clean end");
+    assert_eq!(outputs(kafka, pipeline), (0..100).chain(120..150).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_waiting_lane_goes_on_behind_what_retention_deleted_under_it() {
+    let kafka = Kafka::shared();
+    let topology =
+        Draft::new(kafka, 1).tiers(&[Duration::from_secs(5)]).fail("", Some(1), Class::Transient).made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    // More than the lane's queue takes, so that what is deleted was not fetched.
+    let filler = "x".repeat(4000);
+    let values: Vec<String> = (0..2000).map(|number| format!("{number:05}{filler}")).collect();
+    let records: Vec<_> =
+        values.iter().map(|value| (Some(value.as_bytes()[..5].as_ref()), Some(value.as_bytes()))).collect();
+    kafka.produce(pipeline.source.as_str(), Some(0), &records);
+
+    let process = Process::start(&topology, "a");
+    let tier = pipeline.tiers.first().unwrap().topic.name.as_str();
+    eventually("all wait in the tier", || kafka.read(tier).len() == 2000);
+    let last = kafka.read(tier).last().unwrap().offset;
+    let kept = kafka.read(tier)[1900].offset;
+    delete_before(kafka, tier, kept);
+    let output = pipeline.output.as_ref().unwrap().as_str();
+    eventually("the last is handled", || {
+        kafka.read(output).iter().any(|found| found.key == Some(b"01999".to_vec()))
+    });
+    process.end().expect("a clean end");
+
+    let handled = kafka.read(output);
+    let mut keys: Vec<_> = handled.iter().map(|found| found.key.clone().unwrap()).collect();
+    keys.sort();
+    let distinct = keys.len();
+    keys.dedup();
+    assert_eq!(keys.len(), distinct, "none twice");
+    assert!(handled.len() < 2000, "{} of {last} were deleted, none is missing", kept);
+    for number in 1900..2000 {
+        assert!(keys.contains(&format!("{number:05}").into_bytes()), "{number} is missing");
+    }
+}
