@@ -1,8 +1,5 @@
 //! Key, value and foreign headers of a record are the same in the dead letter topic, whatever they hold.
 
-use std::time::Duration;
-
-use redrive::core::class::Class;
 use serde_json::Value;
 
 use crate::process::{Process, eventually};
@@ -17,10 +14,7 @@ const LATELY: i64 = 1_700_000_000_000;
 #[test]
 fn every_vector_is_the_same_behind_source_tier_and_dead_letter_topic() {
     let kafka = Kafka::shared();
-    let topology = Draft::new(kafka, 1)
-        .tiers(&[Duration::from_millis(100)])
-        .fail("", None, Class::Transient)
-        .made(kafka);
+    let topology = Draft::new(kafka, 1).tiers(&["100ms"]).fail("", None, "transient").made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     let cases = cases();
     for (_, record) in &cases {

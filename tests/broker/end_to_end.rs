@@ -1,9 +1,5 @@
 //! The way of a record, from the source to where its fate takes it.
 
-use std::time::Duration;
-
-use redrive::core::class::Class;
-
 use crate::process::{Process, eventually};
 use crate::support::{Found, Kafka};
 use crate::topology::Draft;
@@ -12,9 +8,9 @@ use crate::topology::Draft;
 fn every_record_ends_in_the_output_or_in_the_dead_letter_topic() {
     let kafka = Kafka::shared();
     let topology = Draft::new(kafka, 2)
-        .tiers(&[Duration::from_millis(200)])
-        .fail("once", Some(1), Class::Transient)
-        .fail("dead", None, Class::Permanent)
+        .tiers(&["200ms"])
+        .fail("once", Some(1), "transient")
+        .fail("dead", None, "permanent")
         .made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     let (source, output) = (pipeline.source.as_str(), pipeline.output.as_ref().unwrap().as_str());

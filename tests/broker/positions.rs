@@ -1,12 +1,9 @@
 //! Where lanes begin and go on: at the first start, after a stop, in new partitions, and behind what retention deleted.
 
-use std::time::Duration;
-
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::{Offset, TopicPartitionList};
-use redrive::core::class::Class;
-use redrive::topology::model::{Pipeline, Start};
+use redrive::topology::model::Pipeline;
 
 use crate::process::{Process, eventually};
 use crate::support::Kafka;
@@ -44,7 +41,7 @@ fn delete_before(kafka: &Kafka, topic: &str, offset: i64) {
 #[test]
 fn latest_means_the_first_start_only_and_new_partitions_begin_at_their_beginning() {
     let kafka = Kafka::shared();
-    let topology = Draft::new(kafka, 1).with(|pipeline| pipeline.start = Start::Latest).made(kafka);
+    let topology = Draft::new(kafka, 1).start("\"latest\"").made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     write(kafka, pipeline, 0, 0..100);
 
@@ -85,15 +82,10 @@ fn a_pipeline_starts_where_another_group_stands() {
     eventually("the old group reads", || outputs(kafka, old_pipeline).len() == 50);
     process.end().expect("a clean end");
 
-    let source = old_pipeline.source.clone();
-    let group = old_pipeline.group.clone();
     let new = Draft::new(kafka, 1)
-        .with(|pipeline| {
-            pipeline.source = source.clone();
-            pipeline.policy.source = source;
-            pipeline.start = Start::Group(group);
-        })
-        .made_but_source(kafka);
+        .source(old_pipeline.source.as_str())
+        .start(&format!("{{ group = \"{}\" }}", old_pipeline.group))
+        .made(kafka);
     let pipeline = new.pipelines.first().unwrap();
     write(kafka, old_pipeline, 0, 50..60);
     let process = Process::start(&new, "new");
@@ -123,8 +115,7 @@ fn a_lane_goes_on_behind_what_retention_deleted_while_it_was_stopped() {
 #[test]
 fn a_waiting_lane_goes_on_behind_what_retention_deleted_under_it() {
     let kafka = Kafka::shared();
-    let topology =
-        Draft::new(kafka, 1).tiers(&[Duration::from_secs(5)]).fail("", Some(1), Class::Transient).made(kafka);
+    let topology = Draft::new(kafka, 1).tiers(&["5s"]).fail("", Some(1), "transient").made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     // More than the lane's queue takes, so that what is deleted was not fetched.
     let filler = "x".repeat(4000);

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use redrive::core::event::Delivery;
 use redrive::core::outcome::{Outcome, Output};
 use redrive::handler::{Handler, Handlers};
-use redrive::topology::model::{HandlerSpec, Topology};
+use redrive::topology::model::Topology;
 
 use crate::group::{expel, members};
 use crate::process::{Process, eventually};
@@ -29,10 +28,7 @@ fn done(delivery: &Delivery, value: &'static str) -> Outcome {
 }
 
 fn topology(kafka: &Kafka) -> Topology {
-    Draft::new(kafka, 4)
-        .tiers(&[Duration::from_millis(500)])
-        .with(|pipeline| pipeline.handler = HandlerSpec::Rust { name: "test".to_owned() })
-        .made(kafka)
+    Draft::new(kafka, 4).tiers(&["500ms"]).handler("test").made(kafka)
 }
 
 fn start(topology: &Topology, instance: &'static str) -> Process {
