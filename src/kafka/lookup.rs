@@ -59,6 +59,8 @@ pub(crate) enum Found {
         /// The end of the log.
         end: Offset,
     },
+    /// Answer to [`Lookup::reach`]: a broker answers.
+    Broker,
     /// The lookup thread cannot go on.
     Failed(ClientError),
 }
@@ -85,14 +87,25 @@ pub(crate) struct Lookup {
 enum Question {
     Task { partition: Partition, epoch: Epoch },
     Position { id: LaneId, topic: TopicName, next: Offset, epoch: Epoch },
+    Reach,
     Forget(Partition),
 }
 
-/// Which of a task's questions it is; a new one takes the place of the old.
+/// What a question is about; a new one takes the place of the old.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
-    Task,
-    Lane(Lane),
+    Broker,
+    Task(Partition),
+    Lane(LaneId),
+}
+
+impl About {
+    fn is_of(self, partition: Partition) -> bool {
+        match self {
+            Self::Broker => false,
+            Self::Task(of) | Self::Lane(LaneId { partition: of, .. }) => of == partition,
+        }
+    }
 }
 
 impl Lookup {
@@ -124,6 +137,11 @@ impl Lookup {
         self.ask(Question::Position { id, topic, next, epoch });
     }
 
+    /// Asks for any answer of a broker.
+    pub(crate) fn reach(&self) {
+        self.ask(Question::Reach);
+    }
+
     /// Drops all questions about a task.
     pub(crate) fn forget(&self, partition: Partition) {
         self.ask(Question::Forget(partition));
@@ -150,7 +168,7 @@ struct Asker {
     standing: Standing,
 }
 
-type Open = BTreeMap<(Partition, About), Asked>;
+type Open = BTreeMap<About, Asked>;
 
 struct Asked {
     question: Question,
@@ -229,6 +247,12 @@ impl Asker {
                 }
                 Err(error) => not_yet(&error),
             }),
+            Question::Reach => {
+                Ok(match self.consumer.fetch_metadata(Some(self.pipeline.source.as_str()), TRY) {
+                    Ok(_) => Tried::Answered(Found::Broker),
+                    Err(error) => not_yet(&error),
+                })
+            }
             Question::Forget(_) => Ok(Tried::NotYet),
         }
     }
@@ -311,9 +335,10 @@ struct Committed {
 
 fn take(open: &mut Open, question: Question) {
     let about = match &question {
-        Question::Task { partition, .. } => (*partition, About::Task),
-        Question::Position { id, .. } => (id.partition, About::Lane(id.lane)),
-        Question::Forget(partition) => return open.retain(|(about, _), _| about != partition),
+        Question::Reach => About::Broker,
+        Question::Task { partition, .. } => About::Task(*partition),
+        Question::Position { id, .. } => About::Lane(*id),
+        Question::Forget(partition) => return open.retain(|about, _| !about.is_of(*partition)),
     };
     // The same question again has been told already.
     let told =

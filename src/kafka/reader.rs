@@ -72,6 +72,7 @@ pub(crate) struct Reader {
     open: BTreeMap<LaneId, OpenLane>,
     converter: Converter,
     wake: Arc<dyn Wake>,
+    outage: Option<String>,
     consumer: Arc<BaseConsumer<Context>>,
 }
 
@@ -117,7 +118,8 @@ impl Reader {
         let waker = Arc::clone(&wake);
         consumer.set_nonempty_callback(move || waker.consumer());
         let converter = Converter::default();
-        Ok(Self { client, open: BTreeMap::new(), converter, wake, consumer: Arc::new(consumer) })
+        let consumer = Arc::new(consumer);
+        Ok(Self { client, open: BTreeMap::new(), converter, wake, outage: None, consumer })
     }
 
     pub(super) fn consumer(&self) -> &BaseConsumer<Context> {
@@ -220,7 +222,7 @@ impl Reader {
             let astray = match self.consumer.poll(Duration::ZERO) {
                 Some(Ok(record)) => Some((record.topic().to_owned(), Partition(record.partition()))),
                 Some(Err(error)) => {
-                    tracing::debug!(client = self.client, %error, "the client reports an error");
+                    self.noted(&error);
                     None
                 }
                 None if self.consumer.context().served() == served => break,
@@ -234,6 +236,19 @@ impl Reader {
             Some((code, detail)) => Err(ClientError::Fatal { client: self.client, code, detail }),
             None => Ok(()),
         }
+    }
+
+    /// The client's words, if it found all brokers gone since the last call. It does not tell when one is back.
+    pub(crate) fn take_outage(&mut self) -> Option<String> {
+        self.outage.take()
+    }
+
+    /// The client tries again by itself after whatever it reports here.
+    fn noted(&mut self, error: &KafkaError) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.outage = Some(error.to_string());
+        }
+        tracing::debug!(client = self.client, %error, "the client reports an error");
     }
 
     /// A record on the main queue has left its lane's own queue: read the lane again from where it stands.

@@ -71,6 +71,11 @@ impl Source {
         Ok(changes)
     }
 
+    /// See [`Reader::take_outage`].
+    pub(crate) fn take_outage(&mut self) -> Option<String> {
+        self.reader.take_outage()
+    }
+
     /// Begins to read a partition.
     pub(crate) fn begin(&mut self, partition: Partition, offset: Offset) -> Result<(), ClientError> {
         let id = LaneId { partition, lane: Lane::Source };

@@ -82,6 +82,23 @@ impl Wake for Wakes {
 /// The receiving end, owned by the worker's thread.
 pub(crate) type Inbox = Receiver<Note>;
 
+/// Both ends. Notes are as many as handlers run, and one each of the others: the channel needs no bound of its own.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    /// For those who tell.
+    pub(crate) notes: Sender<Note>,
+    /// For the worker.
+    pub(crate) inbox: Inbox,
+}
+
+impl Channel {
+    /// An empty channel.
+    pub(crate) fn new() -> Self {
+        let (notes, inbox) = crossbeam_channel::unbounded();
+        Self { notes, inbox }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

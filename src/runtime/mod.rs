@@ -2,34 +2,39 @@
 //!
 //! Owns the workers of all pipelines and how the process ends. Decides nothing about a record.
 
-use std::fmt;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 use crossbeam_channel::Sender;
 
+use crate::admin::health::Health;
+use crate::admin::{ListenError, Sources, listen};
 use crate::core::event::StopReason;
 use crate::handler::{BuildHandlerError, Handlers, build};
 use crate::kafka::error::ClientError;
 use crate::kafka::start::Standing;
 use crate::kafka::transaction::{TransactorError, TransactorSettings};
+use crate::telemetry::Telemetry;
+use crate::telemetry::metrics::Metrics;
 use crate::topology::model::{Pipeline, Topology};
 
+mod account;
 mod clock;
 mod deliveries;
 mod inbox;
 mod panic;
 mod reading;
-mod report;
 mod shutdown;
 mod worker;
 mod writer;
 
+use account::Account;
 use clock::Clock;
-use report::{Log, Reporter, Reports};
+use inbox::Channel;
 pub use shutdown::Shutdown;
-use worker::{Worker, WorkerError, WorkerSettings};
+use worker::{Parts, Worker, WorkerError, WorkerSettings};
 
 /// How long the brokers may be out of reach at start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -77,7 +82,7 @@ impl fmt::Display for RunError {
 }
 
 /// Runs all pipelines of a topology until `shutdown`, or until one of its workers cannot go on; then the others end in
-/// order. Blocks.
+/// order. Listens for probes meanwhile. Blocks.
 ///
 /// `instance` is the name of this process: the same after a restart, so that what the process before it left open is
 /// ended at once, and no other running process's.
@@ -94,30 +99,48 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(from_system)?;
     // Handlers are built in the runtime that runs them.
     let _entered = runtime.enter();
-    let reports: Arc<dyn Reports> = Arc::new(Log);
+    let clock = Clock::start();
+    let metrics = Metrics::new(&topology.app);
+    let names = topology.pipelines.iter().flat_map(|pipeline| {
+        (0..pipeline.workers.threads).map(move |thread| format!("{}/{thread}", pipeline.name))
+    });
+    let health = Health::new(names, clock.now().mono);
+    let sources =
+        Sources { health: health.clone(), metrics: metrics.clone(), now: Arc::new(move || clock.now().mono) };
+    let _listener = listen(topology.http.listen, sources)?;
+
     let (ends, ended) = crossbeam_channel::unbounded();
-    let mut threads = Vec::new();
+    let mut workers = Vec::new();
     for pipeline in &topology.pipelines {
         let standing = Standing::look(&topology.kafka, pipeline, START_PATIENCE)?;
         let pipeline = Arc::new(pipeline.clone());
         for thread in 0..pipeline.workers.threads {
-            let job = Job {
-                transactional_id: format!("{}.{}.{instance}.{thread}", topology.app, pipeline.name),
-                settings: settings(topology, &pipeline, standing, instance, thread),
+            let telemetry = Arc::new(Telemetry::new(&metrics, &pipeline, thread));
+            // There are as many places as workers, in this order.
+            let Some(health) = health.worker(workers.len()) else { continue };
+            let parts = Parts {
                 handler: build(&topology.app, &pipeline, handlers)?,
-                reporter: Reporter::new(&pipeline.name, Arc::clone(&reports)),
-                shutdown: shutdown.clone(),
                 runtime: runtime.handle().clone(),
+                clock,
+                account: Account::new(telemetry, health, clock),
+                channel: Channel::new(),
             };
-            threads
-                .push(job.spawn(format!("{}-{thread}", pipeline.name), ends.clone()).map_err(from_system)?);
+            workers.push((settings(topology, &pipeline, standing, instance, thread), parts));
+        }
+    }
+    let mut threads = Vec::new();
+    for (settings, parts) in workers {
+        match spawn(settings, parts, shutdown, ends.clone()) {
+            Ok(thread) => threads.push(thread),
+            // Told like the end of a worker: the others must end, too.
+            Err(error) => drop(ends.send(Err(from_system(error)))),
         }
     }
     drop(ends);
     let mut result = Ok(());
     for end in ended {
         if let Err(error) = end {
-            tracing::error!("{error}");
+            health.fatal(&error.detail);
             shutdown.drain();
             result = worst(result, error);
         }
@@ -129,41 +152,34 @@ pub fn run(
     result
 }
 
-struct Job {
-    transactional_id: String,
+/// Starts the thread of a worker; it says at `ends` how it ended.
+fn spawn(
     settings: WorkerSettings,
-    handler: crate::handler::AnyHandler,
-    reporter: Reporter,
-    shutdown: Shutdown,
-    runtime: tokio::runtime::Handle,
-}
-
-impl Job {
-    fn spawn(self, name: String, ends: Sender<Result<(), RunError>>) -> io::Result<thread::JoinHandle<()>> {
-        thread::Builder::new().name(name).spawn(move || {
-            let _entered = self.runtime.enter();
-            let (notes, inbox) = crossbeam_channel::unbounded();
-            let to_drain = notes.clone();
-            self.shutdown.on_drain(move || {
-                let _ = to_drain.send(inbox::Note::Drain);
-            });
-            let Self { settings, handler, reporter, runtime, .. } = self;
-            let worker = Worker::start(settings, handler, runtime.clone(), Clock::start(), reporter, (notes, inbox));
-            let end = match worker.and_then(Worker::run) {
-                Ok(StopReason::Drained) => Ok(()),
-                Ok(StopReason::TwinProcess { times }) => Err(RunError {
-                    ended: Ended::Fatal,
-                    detail: format!(
-                        "another process uses the transactional id `{}`: fenced {times} times\nhint: give each process \
-                         an instance name of its own",
-                        self.transactional_id
-                    ),
-                }),
-                Err(error) => Err(error.into()),
-            };
-            let _ = ends.send(end);
-        })
-    }
+    parts: Parts,
+    shutdown: &Shutdown,
+    ends: Sender<Result<(), RunError>>,
+) -> io::Result<JoinHandle<()>> {
+    let notes = parts.channel.notes.clone();
+    shutdown.on_drain(move || {
+        // A worker that has ended needs no telling.
+        let _ = notes.send(inbox::Note::Drain);
+    });
+    let id = settings.transactor.transactional_id.clone();
+    thread::Builder::new().name(id.clone()).spawn(move || {
+        let _entered = parts.runtime.clone().enter();
+        let end = match Worker::start(settings, parts).and_then(Worker::run) {
+            Ok(StopReason::Drained) => Ok(()),
+            Ok(StopReason::TwinProcess { times }) => Err(RunError {
+                ended: Ended::Fatal,
+                detail: format!(
+                    "another process uses the transactional id `{id}`: fenced {times} times\nhint: give each process an \
+                     instance of its own"
+                ),
+            }),
+            Err(error) => Err(error.into()),
+        };
+        let _ = ends.send(end);
+    })
 }
 
 fn settings(
@@ -225,5 +241,11 @@ impl From<ClientError> for RunError {
 impl From<BuildHandlerError> for RunError {
     fn from(error: BuildHandlerError) -> Self {
         Self { ended: Ended::BadConfiguration, detail: error.to_string() }
+    }
+}
+
+impl From<ListenError> for RunError {
+    fn from(error: ListenError) -> Self {
+        Self { ended: Ended::NeedsPerson, detail: error.to_string() }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::event::Event;
 use crate::core::position::{Epoch, Lane, Offset, Partition, TopicName};
+use crate::core::record::Record;
 use crate::kafka::error::ClientError;
 use crate::kafka::reader::{Begin, Fetch, LaneId, Reader};
 use crate::kafka::source::Source;
@@ -28,7 +28,7 @@ struct Demand {
 #[derive(Debug)]
 pub(super) enum Met {
     /// Records for the core; the demand is met.
-    Records(Event),
+    Records { epoch: Epoch, records: Vec<Record> },
     /// Nothing yet, or no demand.
     Nothing,
     /// The record at `next` is not there; the demand stands.
@@ -76,15 +76,14 @@ impl Reading {
     /// Tries to meet the demand for a lane, if there is one.
     pub(super) fn try_meet(&mut self, id: LaneId) -> Met {
         let Some(Demand { epoch, most }) = self.demands.get(&id).copied() else { return Met::Nothing };
-        let LaneId { partition, lane } = id;
-        let fetch = match lane {
-            Lane::Source => self.source.fetch(partition, most),
+        let fetch = match id.lane {
+            Lane::Source => self.source.fetch(id.partition, most),
             Lane::Tier(_) => self.tiers.fetch(id, most),
         };
         match fetch {
             Fetch::Records(records) => {
                 self.demands.remove(&id);
-                Met::Records(Event::Fetched { partition, epoch, lane, records })
+                Met::Records { epoch, records }
             }
             Fetch::Empty => Met::Nothing,
             Fetch::OutOfRange { next } => match self.position(id) {

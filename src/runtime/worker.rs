@@ -7,29 +7,30 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender};
+use crossbeam_channel::RecvTimeoutError;
 
-use crate::core::event::{Event, Restored, StopReason};
-use crate::core::position::{Epoch, Partition, WriterId};
+use crate::core::event::{Event, StopReason, TransactionId, TransactionResult};
+use crate::core::position::{Partition, WriterId};
 use crate::core::processor::Processor;
 use crate::core::time::Monotonic;
-use crate::handler::AnyHandler;
-use crate::kafka::GroupChange;
 use crate::kafka::epochs::Epochs;
 use crate::kafka::error::ClientError;
-use crate::kafka::lookup::{Found, Lookup, Loss};
-use crate::kafka::reader::{LaneId, Reader, Wake};
-use crate::kafka::source::Source;
+use crate::kafka::lookup::{Found, Lookup};
+use crate::kafka::reader::LaneId;
 use crate::kafka::start::Standing;
 use crate::kafka::transaction::{Answer, Transactor, TransactorError, TransactorSettings};
+use crate::runtime::account::Account;
 use crate::runtime::clock::Clock;
 use crate::runtime::deliveries::Deliveries;
 use crate::runtime::inbox::{Inbox, Note, Wakes};
 use crate::runtime::panic::AbortOnPanic;
 use crate::runtime::reading::{Met, Reading};
-use crate::runtime::report::{Happening, Reporter};
 
 mod carry;
+mod group;
+mod start;
+
+pub(super) use start::Parts;
 
 /// The consumers are served at least this often, well within every timeout of the group's protocol.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
@@ -91,7 +92,24 @@ pub(crate) struct Worker {
     inbox: Inbox,
     wakes: Arc<Wakes>,
     settings: WorkerSettings,
-    reporter: Reporter,
+    account: Account,
+    /// The transaction that the transactor has.
+    under_way: Option<UnderWay>,
+    reach: Reach,
+}
+
+/// Whether a broker answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Found,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    id: TransactionId,
+    records: usize,
+    since: Monotonic,
 }
 
 #[derive(Debug)]
@@ -101,58 +119,26 @@ struct Revoked {
 }
 
 impl Worker {
-    /// Makes the clients. Blocks until the brokers have ended what this worker's past left open; only then is the source
-    /// subscribed.
-    pub(crate) fn start(
-        settings: WorkerSettings,
-        handler: AnyHandler,
-        runtime: tokio::runtime::Handle,
-        clock: Clock,
-        reporter: Reporter,
-        channel: (Sender<Note>, Inbox),
-    ) -> Result<Self, WorkerError> {
-        let (notes, inbox) = channel;
-        let (kafka, pipeline) = (&settings.transactor.kafka, &settings.transactor.pipeline);
-        let epochs = Arc::new(Epochs::default());
-        let answers = notes.clone();
-        let transactor =
-            Transactor::start(settings.transactor.clone(), Arc::clone(&epochs), move |answer| {
-                let _ = answers.send(Note::Transactor(answer));
-            })?;
-        let answers = notes.clone();
-        let lookup = Lookup::start(kafka, pipeline, settings.standing, move |found| {
-            let _ = answers.send(Note::Looked(found));
-        })?;
-        let wakes = Wakes::new(notes.clone());
-        let wake = || -> Arc<dyn Wake> { wakes.clone() };
-        let tiers = Reader::of_tiers(kafka, pipeline, wake())?;
-        let source = Source::subscribe(kafka, pipeline, wake())?;
-        let policy = Arc::new(pipeline.policy.clone());
-        Ok(Self {
-            processor: Processor::new(policy, settings.writer, settings.seed),
-            due: VecDeque::new(),
-            deliveries: Deliveries::new(handler, runtime, notes),
-            lookup,
-            transactor,
-            reading: Reading::new(source, tiers),
-            epochs,
-            revoked: None,
-            served: clock.now().mono,
-            clock,
-            inbox,
-            wakes,
-            settings,
-            reporter,
-        })
-    }
-
     /// Works until the core stops, then leaves the group in order.
     pub(crate) fn run(mut self) -> Result<StopReason, WorkerError> {
         // Dropped before `self`.
         let _abort = AbortOnPanic;
+        match self.work() {
+            Ok(reason) => {
+                self.account.stopped(&reason);
+                self.leave()?;
+                Ok(reason)
+            }
+            Err(error) => {
+                self.account.fatal(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn work(&mut self) -> Result<StopReason, WorkerError> {
         loop {
             if let Step::Stop(reason) = self.settle()? {
-                self.leave()?;
                 return Ok(reason);
             }
             match self.inbox.recv_timeout(self.patience()) {
@@ -166,6 +152,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             self.serve()?;
+            self.account.turn();
             if self.processor.poll_timeout(self.clock.now()) == Some(Duration::ZERO) {
                 self.due.push_back(Event::Tick);
             }
@@ -208,7 +195,7 @@ impl Worker {
                 self.due.push_back(Event::Handled { delivery, outcome });
             }
             Note::Transactor(Answer::Transacted { transaction, result }) => {
-                self.due.push_back(Event::Transacted { transaction, result });
+                self.transacted(transaction, result);
             }
             Note::Transactor(Answer::ReadBack { transaction, marks }) => {
                 self.due.push_back(Event::ReadBack { transaction, marks });
@@ -224,7 +211,11 @@ impl Worker {
 
     fn met(&mut self, id: LaneId, met: Met) {
         match met {
-            Met::Records(event) => self.due.push_back(event),
+            Met::Records { epoch, records } => {
+                let LaneId { partition, lane } = id;
+                self.account.fetched(lane, &records);
+                self.due.push_back(Event::Fetched { partition, epoch, lane, records });
+            }
             Met::Nothing => {}
             Met::OutOfRange { epoch, topic, next } => self.lookup.lost_position(id, topic, next, epoch),
         }
@@ -234,76 +225,33 @@ impl Worker {
         match found {
             Found::Task { partition, epoch, found, losses } => {
                 if self.epochs.is_current(partition, epoch) {
-                    self.restored(partition, epoch, found, &losses);
+                    losses.into_iter().for_each(|loss| self.account.records_lost(loss));
+                    self.due.push_back(Event::Restored { partition, epoch, found });
                 }
             }
             Found::Position { epoch, loss } => {
                 if self.epochs.is_current(loss.id.partition, epoch) {
-                    if loss.from < loss.to {
-                        self.reporter.tell(&Happening::Loss(loss));
-                    }
+                    self.account.records_lost(loss);
                     self.reading.begin_anew(loss.id, loss.to)?;
                 }
             }
-            Found::BehindEnd { id, next, end } => self.reporter.tell(&Happening::BehindEnd { id, next, end }),
+            Found::BehindEnd { id, next, end } => self.account.behind_end(id, next, end),
+            Found::Broker => {
+                self.reach = Reach::Found;
+                self.account.broker_found();
+            }
             Found::Failed(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn restored(&mut self, partition: Partition, epoch: Epoch, found: Restored, losses: &[Loss]) {
-        for loss in losses {
-            self.reporter.tell(&Happening::Loss(*loss));
+    fn transacted(&mut self, transaction: TransactionId, result: TransactionResult) {
+        if let Some(UnderWay { records, since, .. }) =
+            self.under_way.take_if(|under_way| under_way.id == transaction)
+        {
+            self.account.transacted(&result, records, self.clock.now().mono.since(since));
         }
-        self.due.push_back(Event::Restored { partition, epoch, found });
-    }
-
-    /// Serves both consumers where that is due.
-    fn serve(&mut self) -> Result<(), WorkerError> {
-        let now = self.clock.now().mono;
-        if !self.wakes.take_consumer() && now.since(self.served) < SERVE_EVERY {
-            return Ok(());
-        }
-        self.served = now;
-        // A queue that the client left something in does not wake; what is missed that way waits this long at most.
-        for lane in self.reading.demanded() {
-            let met = self.reading.try_meet(lane);
-            self.met(lane, met);
-        }
-        self.reading.tiers.serve()?;
-        for change in self.reading.source.serve()? {
-            self.changed(change)?;
-        }
-        Ok(())
-    }
-
-    fn changed(&mut self, change: GroupChange) -> Result<(), WorkerError> {
-        match change {
-            GroupChange::Assigned(partitions) => {
-                self.reporter.tell(&Happening::Assigned(&partitions));
-                self.due.push_back(Event::Assigned(partitions));
-            }
-            GroupChange::Revoked(partitions) => {
-                self.reporter.tell(&Happening::Revoked(&partitions));
-                let all: BTreeSet<_> = partitions.iter().copied().collect();
-                self.revoked = Some(Revoked { open: all.clone(), all });
-                self.due.push_back(Event::Revoked(partitions));
-                self.answer_if_given()?;
-            }
-            GroupChange::Lost(partitions) => {
-                self.reporter.tell(&Happening::Lost(&partitions));
-                for partition in &partitions {
-                    self.close(*partition)?;
-                }
-                self.reading.source.answer(&partitions.iter().copied().collect())?;
-                if let Some(revoked) = self.revoked.as_mut() {
-                    revoked.open.retain(|partition| !partitions.contains(partition));
-                }
-                self.answer_if_given()?;
-                self.due.push_back(Event::Lost(partitions));
-            }
-        }
-        Ok(())
+        self.due.push_back(Event::Transacted { transaction, result });
     }
 
     /// Everything is committed and nothing runs: ends what uses the group's membership, then gives that up.

@@ -17,7 +17,8 @@ mod worker;
 pub use delivery::{ExecutionEnded, ExecutionStarted};
 pub use report::Reported;
 pub use task::{
-    Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState, TasksCounted,
+    LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,
+    TasksCounted,
 };
 pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded};
 pub use worker::{BrokerFound, BrokerLost, FatalError, TimePassed, WorkerStarted, WorkerStopped};

@@ -1,10 +1,9 @@
 //! What the core wants done, done.
 
-use crate::core::event::{AbortCause, Action, Event, Transaction, TransactionResult};
+use crate::core::event::{AbortCause, Action, Transaction, TransactionResult};
 use crate::core::position::{Epoch, Offset, Partition};
 use crate::kafka::reader::LaneId;
-use crate::runtime::report::Happening;
-use crate::runtime::worker::{Step, Worker, WorkerError};
+use crate::runtime::worker::{Step, UnderWay, Worker, WorkerError};
 
 impl Worker {
     /// Does one thing; answers that are there at once become events.
@@ -26,11 +25,8 @@ impl Worker {
                 self.transactor.read_back(transaction, partitions)
             }
             Action::GiveBack { partition, epoch: _ } => self.give_back(partition)?,
-            Action::Report(report) => self.reporter.tell(&Happening::Core(&report)),
-            Action::Stop(reason) => {
-                self.reporter.tell(&Happening::Stopped(&reason));
-                return Ok(Step::Stop(reason));
-            }
+            Action::Report(report) => self.account.reported(&report),
+            Action::Stop(reason) => return Ok(Step::Stop(reason)),
         }
         Ok(Step::On)
     }
@@ -39,45 +35,21 @@ impl Worker {
         // The task may have been lost while this was under way.
         if self.epochs.is_current(partition, epoch) {
             self.reading.open(&self.settings.transactor.pipeline, partition, lanes)?;
-            self.reporter.tell(&Happening::Opened(partition));
+            self.account.opened(partition);
         }
         Ok(())
     }
 
     /// The group's metadata is captured here, where group changes are served, so that it fits the batch.
     fn transact(&mut self, transaction: Box<Transaction>) {
+        let (id, records) = (transaction.id, transaction.records);
+        self.under_way = Some(UnderWay { id, records, since: self.clock.now().mono });
         if let Some(group) = self.reading.source.metadata() {
             self.transactor.transact(transaction, group);
         } else {
             let detail = "this worker is no member of the group at the moment".to_owned();
             let result = TransactionResult::Aborted(AbortCause::Passing { detail });
-            self.due.push_back(Event::Transacted { transaction: transaction.id, result });
+            self.transacted(id, result);
         }
-    }
-
-    fn give_back(&mut self, partition: Partition) -> Result<(), WorkerError> {
-        self.close(partition)?;
-        if let Some(revoked) = self.revoked.as_mut() {
-            revoked.open.remove(&partition);
-        }
-        self.answer_if_given()
-    }
-
-    /// Lets the group have what it asked back, once the core has given all of it: the group takes one answer.
-    pub(super) fn answer_if_given(&mut self) -> Result<(), WorkerError> {
-        if let Some(revoked) = self.revoked.take_if(|revoked| revoked.open.is_empty()) {
-            self.reading.source.answer(&revoked.all)?;
-        }
-        Ok(())
-    }
-
-    /// Ends everything that works for a task, its epoch first.
-    pub(super) fn close(&mut self, partition: Partition) -> Result<(), WorkerError> {
-        self.epochs.invalidate(partition);
-        self.lookup.forget(partition);
-        self.deliveries.give_up(partition);
-        self.reading.give_up(partition)?;
-        self.reporter.tell(&Happening::Closed(partition));
-        Ok(())
     }
 }

@@ -176,3 +176,32 @@ impl Happening for RecordsLost {
         );
     }
 }
+
+/// A lane stands behind the end of its log: the topic was made anew, or has lost its end.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneBehindEnd {
+    /// The task.
+    pub partition: Partition,
+    /// The lane.
+    pub lane: Lane,
+    /// The next offset to read.
+    pub next: Offset,
+    /// The end of the log.
+    pub end: Offset,
+}
+
+impl Happening for LaneBehindEnd {
+    fn tell(self, t: &Telemetry) {
+        let Self { partition, lane, next, end } = self;
+        error!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            lane = t.lane_label(lane),
+            %partition,
+            %next,
+            %end,
+            "a lane stands behind the end of its log: the topic was made anew, or has lost its end; nothing is read \
+             until the group's offset is set right, with all workers stopped"
+        );
+    }
+}

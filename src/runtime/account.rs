@@ -1,0 +1,206 @@
+//! What a worker tells of its life: to logs and metrics, and to those who probe its health.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admin::health::WorkerHealth;
+use crate::core::event::{Report, StopReason, TransactionResult};
+use crate::core::position::{Lane, Offset, Partition};
+use crate::core::record::Record;
+use crate::core::time::Monotonic;
+use crate::kafka::lookup::Loss;
+use crate::kafka::reader::LaneId;
+use crate::runtime::clock::Clock;
+use crate::telemetry::Telemetry;
+use crate::telemetry::blocked::BlockedBy;
+use crate::telemetry::event::{
+    BrokerFound, BrokerLost, FatalError, LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched,
+    RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TasksCounted, TimePassed, TransactionEnded,
+    WorkerStarted, WorkerStopped,
+};
+
+/// Time that tasks were blocked is counted this often.
+const PASS_EVERY: Duration = Duration::from_secs(1);
+
+/// The account of one worker.
+#[derive(Debug)]
+pub(super) struct Account {
+    telemetry: Arc<Telemetry>,
+    health: WorkerHealth,
+    clock: Clock,
+    tasks: BTreeMap<Partition, Taken>,
+    blocked: BTreeMap<BlockedBy, BTreeSet<Partition>>,
+    passed: Monotonic,
+}
+
+#[derive(Debug)]
+struct Taken {
+    state: TaskState,
+    since: Monotonic,
+}
+
+impl Account {
+    pub(super) fn new(telemetry: Arc<Telemetry>, health: WorkerHealth, clock: Clock) -> Self {
+        let passed = clock.now().mono;
+        Self { telemetry, health, clock, tasks: BTreeMap::new(), blocked: BTreeMap::new(), passed }
+    }
+
+    /// For those who tell from other threads.
+    pub(super) fn telemetry(&self) -> Arc<Telemetry> {
+        Arc::clone(&self.telemetry)
+    }
+
+    /// Both producers are initialised and the source is subscribed.
+    pub(super) fn started(&self, transactional_id: &str) {
+        self.health.producers_ready();
+        // One per producer.
+        let ids = [0, 1].map(|slot| format!("{transactional_id}.{slot}"));
+        self.telemetry.emit(WorkerStarted { transactional_ids: &ids });
+    }
+
+    /// A turn of the loop ended.
+    pub(super) fn turn(&mut self) {
+        let now = self.clock.now().mono;
+        self.health.beat(now);
+        if now.since(self.passed) >= PASS_EVERY {
+            self.passed = now;
+            self.telemetry.emit(TimePassed { now });
+        }
+    }
+
+    /// The group gave partitions; none is an assignment, too.
+    pub(super) fn assigned(&mut self, partitions: &[Partition]) {
+        let since = self.clock.now().mono;
+        self.telemetry.emit(RebalanceSeen { kind: Rebalance::Assigned, partitions });
+        let restoring = |partition: &Partition| (*partition, Taken { state: TaskState::Restoring, since });
+        self.tasks.extend(partitions.iter().map(restoring));
+        self.count();
+        self.health.assigned(self.tasks.len());
+    }
+
+    /// The group asks partitions back.
+    pub(super) fn revoked(&mut self, partitions: &[Partition]) {
+        self.telemetry.emit(RebalanceSeen { kind: Rebalance::Revoked, partitions });
+        for partition in partitions {
+            if let Some(task) = self.tasks.get_mut(partition) {
+                task.state = TaskState::Leaving;
+            }
+        }
+        self.count();
+    }
+
+    /// The group has taken partitions; this worker is outside until it is assigned again.
+    pub(super) fn lost(&mut self, partitions: &[Partition]) {
+        self.telemetry.emit(RebalanceSeen { kind: Rebalance::Lost, partitions });
+        self.health.outside(self.clock.now().mono);
+    }
+
+    /// The lanes of a task are read.
+    pub(super) fn opened(&mut self, partition: Partition) {
+        let now = self.clock.now().mono;
+        if let Some(task) = self.tasks.get_mut(&partition) {
+            task.state = TaskState::Running;
+            let took = now.since(task.since);
+            self.telemetry.emit(TaskRestored { partition, took });
+        }
+        self.count();
+    }
+
+    /// A task is no longer worked on.
+    pub(super) fn closed(&mut self, partition: Partition) {
+        if self.tasks.remove(&partition).is_none() {
+            return;
+        }
+        self.telemetry.emit(TaskLeft { partition });
+        let by: Vec<_> = self.blocked.keys().copied().collect();
+        for by in by {
+            self.unblock(by, &[partition]);
+        }
+        self.count();
+    }
+
+    /// This worker leaves its group.
+    pub(super) fn stopped(&self, reason: &StopReason) {
+        self.health.outside(self.clock.now().mono);
+        self.telemetry.emit(WorkerStopped { reason });
+    }
+
+    /// It cannot go on.
+    pub(super) fn fatal(&self, detail: &str) {
+        self.telemetry.emit(FatalError { detail });
+    }
+
+    /// Records were read.
+    pub(super) fn fetched(&self, lane: Lane, records: &[Record]) {
+        self.telemetry.emit(RecordsFetched { lane, bytes: records.iter().map(size).sum() });
+    }
+
+    /// Retention deleted records before they were read.
+    pub(super) fn records_lost(&self, loss: Loss) {
+        let Loss { id: LaneId { partition, lane }, from, to } = loss;
+        if from < to {
+            self.telemetry.emit(RecordsLost { partition, lane, from, to });
+        }
+    }
+
+    /// A lane stands behind the end of its log.
+    pub(super) fn behind_end(&self, id: LaneId, next: Offset, end: Offset) {
+        let LaneId { partition, lane } = id;
+        self.telemetry.emit(LaneBehindEnd { partition, lane, next, end });
+    }
+
+    /// A transaction came to a result.
+    pub(super) fn transacted(&self, result: &TransactionResult, records: usize, took: Duration) {
+        self.telemetry.emit(TransactionEnded { result, records, took });
+    }
+
+    /// The core reports.
+    pub(super) fn reported(&mut self, report: &Report) {
+        self.telemetry.emit(Reported { report, now: self.clock.now().mono });
+        match report {
+            Report::Blocked { partitions, target, .. } => {
+                self.blocked.entry((*target).into()).or_default().extend(partitions);
+                self.health.blocked((*target).into());
+            }
+            Report::Unblocked { partitions, target } => self.unblock((*target).into(), partitions),
+            Report::Settled(_) | Report::Broken(_) => {}
+        }
+    }
+
+    /// No broker answers.
+    pub(super) fn broker_lost(&self, detail: &str) {
+        self.health.blocked(BlockedBy::Broker);
+        self.telemetry.emit(BrokerLost { detail, now: self.clock.now().mono });
+    }
+
+    /// One answers again.
+    pub(super) fn broker_found(&self) {
+        self.health.unblocked(BlockedBy::Broker);
+        self.telemetry.emit(BrokerFound { now: self.clock.now().mono });
+    }
+
+    fn unblock(&mut self, by: BlockedBy, partitions: &[Partition]) {
+        let Some(blocked) = self.blocked.get_mut(&by) else { return };
+        blocked.retain(|partition| !partitions.contains(partition));
+        if blocked.is_empty() {
+            self.blocked.remove(&by);
+            self.health.unblocked(by);
+        }
+    }
+
+    fn count(&self) {
+        for state in TaskState::ALL {
+            let count = self.tasks.values().filter(|task| task.state == state).count();
+            self.telemetry.emit(TasksCounted { state, count });
+        }
+    }
+}
+
+/// The bytes of a record's key, value and headers.
+fn size(record: &Record) -> usize {
+    let of = |part: &Option<bytes::Bytes>| part.as_ref().map_or(0, bytes::Bytes::len);
+    let headers =
+        record.headers.iter().map(|header| header.name.as_str().len().saturating_add(of(&header.value)));
+    headers.fold(of(&record.key).saturating_add(of(&record.value)), usize::saturating_add)
+}

@@ -1,0 +1,99 @@
+//! The worker as a member of its group: serving the consumers, taking tasks over and giving them back.
+
+use std::collections::BTreeSet;
+
+use crate::core::event::Event;
+use crate::core::position::Partition;
+use crate::kafka::GroupChange;
+use crate::runtime::worker::{Reach, Revoked, SERVE_EVERY, Worker, WorkerError};
+
+impl Worker {
+    /// Serves both consumers where that is due.
+    pub(super) fn serve(&mut self) -> Result<(), WorkerError> {
+        let now = self.clock.now().mono;
+        if !self.wakes.take_consumer() && now.since(self.served) < SERVE_EVERY {
+            return Ok(());
+        }
+        self.served = now;
+        // A queue that the client left something in does not wake; what is missed that way waits this long at most.
+        for lane in self.reading.demanded() {
+            let met = self.reading.try_meet(lane);
+            self.met(lane, met);
+        }
+        self.reading.tiers.serve()?;
+        for change in self.reading.source.serve()? {
+            self.changed(change)?;
+        }
+        self.look_for_brokers();
+        Ok(())
+    }
+
+    /// The client tells when it has lost all brokers, but not when one is back: that is asked for.
+    fn look_for_brokers(&mut self) {
+        let outage = [self.reading.source.take_outage(), self.reading.tiers.take_outage()]
+            .into_iter()
+            .flatten()
+            .next();
+        if let (Some(detail), Reach::Found) = (outage, self.reach) {
+            self.reach = Reach::Lost;
+            self.account.broker_lost(&detail);
+            self.lookup.reach();
+        }
+    }
+
+    fn changed(&mut self, change: GroupChange) -> Result<(), WorkerError> {
+        match change {
+            GroupChange::Assigned(partitions) => {
+                self.account.assigned(&partitions);
+                self.due.push_back(Event::Assigned(partitions));
+            }
+            GroupChange::Revoked(partitions) => {
+                self.account.revoked(&partitions);
+                let all: BTreeSet<_> = partitions.iter().copied().collect();
+                self.revoked = Some(Revoked { open: all.clone(), all });
+                self.due.push_back(Event::Revoked(partitions));
+                self.answer_if_given()?;
+            }
+            GroupChange::Lost(partitions) => {
+                self.account.lost(&partitions);
+                for partition in &partitions {
+                    self.close(*partition)?;
+                }
+                self.reading.source.answer(&partitions.iter().copied().collect())?;
+                if let Some(revoked) = self.revoked.as_mut() {
+                    revoked.open.retain(|partition| !partitions.contains(partition));
+                }
+                self.answer_if_given()?;
+                self.due.push_back(Event::Lost(partitions));
+            }
+        }
+        Ok(())
+    }
+
+    /// The core has done with a task.
+    pub(super) fn give_back(&mut self, partition: Partition) -> Result<(), WorkerError> {
+        self.close(partition)?;
+        if let Some(revoked) = self.revoked.as_mut() {
+            revoked.open.remove(&partition);
+        }
+        self.answer_if_given()
+    }
+
+    /// Lets the group have what it asked back, once the core has given all of it: the group takes one answer.
+    fn answer_if_given(&mut self) -> Result<(), WorkerError> {
+        if let Some(revoked) = self.revoked.take_if(|revoked| revoked.open.is_empty()) {
+            self.reading.source.answer(&revoked.all)?;
+        }
+        Ok(())
+    }
+
+    /// Ends everything that works for a task, its epoch first.
+    fn close(&mut self, partition: Partition) -> Result<(), WorkerError> {
+        self.epochs.invalidate(partition);
+        self.lookup.forget(partition);
+        self.deliveries.give_up(partition);
+        self.reading.give_up(partition)?;
+        self.account.closed(partition);
+        Ok(())
+    }
+}

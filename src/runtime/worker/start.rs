@@ -1,0 +1,77 @@
+//! How a worker comes to be.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::core::processor::Processor;
+use crate::handler::AnyHandler;
+use crate::kafka::epochs::Epochs;
+use crate::kafka::lookup::Lookup;
+use crate::kafka::reader::{Reader, Wake};
+use crate::kafka::source::Source;
+use crate::kafka::transaction::Transactor;
+use crate::runtime::account::Account;
+use crate::runtime::clock::Clock;
+use crate::runtime::deliveries::Deliveries;
+use crate::runtime::inbox::{Channel, Note, Wakes};
+use crate::runtime::reading::Reading;
+use crate::runtime::worker::{Reach, Worker, WorkerError, WorkerSettings};
+
+/// What a worker is given besides its settings.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// The handler of its pipeline.
+    pub(crate) handler: AnyHandler,
+    /// Where handlers run that are not ready at once.
+    pub(crate) runtime: tokio::runtime::Handle,
+    /// The process's clock.
+    pub(crate) clock: Clock,
+    /// Where it tells of its life.
+    pub(crate) account: Account,
+    /// Both ends of its channel.
+    pub(crate) channel: Channel,
+}
+
+impl Worker {
+    /// Makes the clients. Blocks until the brokers have ended what this worker's past left open; only then is the source
+    /// subscribed.
+    pub(crate) fn start(settings: WorkerSettings, parts: Parts) -> Result<Self, WorkerError> {
+        let Parts { handler, runtime, clock, account, channel: Channel { notes, inbox } } = parts;
+        let (kafka, pipeline) = (&settings.transactor.kafka, &settings.transactor.pipeline);
+        let epochs = Arc::new(Epochs::default());
+        let answers = notes.clone();
+        let transactor =
+            Transactor::start(settings.transactor.clone(), Arc::clone(&epochs), move |answer| {
+                // A worker that is gone waits for no answer.
+                let _ = answers.send(Note::Transactor(answer));
+            })?;
+        let answers = notes.clone();
+        let lookup = Lookup::start(kafka, pipeline, settings.standing, move |found| {
+            let _ = answers.send(Note::Looked(found));
+        })?;
+        let wakes = Wakes::new(notes.clone());
+        let wake = || -> Arc<dyn Wake> { wakes.clone() };
+        let tiers = Reader::of_tiers(kafka, pipeline, wake())?;
+        let source = Source::subscribe(kafka, pipeline, wake())?;
+        account.started(&settings.transactor.transactional_id);
+        let policy = Arc::new(pipeline.policy.clone());
+        Ok(Self {
+            processor: Processor::new(policy, settings.writer, settings.seed),
+            due: VecDeque::new(),
+            deliveries: Deliveries::new(handler, runtime, notes, account.telemetry(), clock),
+            lookup,
+            transactor,
+            reading: Reading::new(source, tiers),
+            epochs,
+            revoked: None,
+            served: clock.now().mono,
+            clock,
+            inbox,
+            wakes,
+            settings,
+            account,
+            under_way: None,
+            reach: Reach::Found,
+        })
+    }
+}
