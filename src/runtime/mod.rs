@@ -5,17 +5,17 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use crossbeam_channel::Sender;
 
 use crate::admin::health::Health;
-use crate::admin::{ListenError, Sources, listen};
+use crate::admin::{Sources, listen};
 use crate::core::event::StopReason;
-use crate::handler::{BuildHandlerError, Handlers, build};
-use crate::kafka::error::ClientError;
+use crate::handler::{Handlers, build};
+use crate::kafka::admin::{Verified, verify};
 use crate::kafka::start::Standing;
-use crate::kafka::transaction::{TransactorError, TransactorSettings};
+use crate::kafka::transaction::TransactorSettings;
 use crate::telemetry::Telemetry;
 use crate::telemetry::metrics::Metrics;
 use crate::topology::model::{Pipeline, Topology};
@@ -23,6 +23,7 @@ use crate::topology::model::{Pipeline, Topology};
 mod account;
 mod clock;
 mod deliveries;
+mod ended;
 mod inbox;
 mod panic;
 mod reading;
@@ -33,53 +34,16 @@ mod writer;
 use account::Account;
 use clock::Clock;
 use inbox::Channel;
+use worker::{Parts, Worker, WorkerSettings};
+
+pub use ended::{Ended, RunError};
+use ended::{from_system, worst};
 pub use shutdown::Shutdown;
-use worker::{Parts, Worker, WorkerError, WorkerSettings};
 
 /// How long the brokers may be out of reach at start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes in one batch: what a broker takes by default.
+/// The most bytes in one batch where nothing is known: what a broker takes by default.
 const BATCH_BYTES: usize = 1_000_000;
-
-/// How a process of workers ended, and with it its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ended {
-    /// It was told to, and everything settled is committed: 0.
-    Drained,
-    /// Something failed that a person must look at: 1.
-    NeedsPerson,
-    /// The topology or its properties do not work as they stand: 2.
-    BadConfiguration,
-    /// The Kafka client, or the brokers, refuse to go on: 3.
-    Fatal,
-}
-
-impl Ended {
-    /// The exit code.
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Drained => 0,
-            Self::NeedsPerson => 1,
-            Self::BadConfiguration => 2,
-            Self::Fatal => 3,
-        }
-    }
-}
-
-/// Why the workers of a topology could not be started or did not end in order.
-#[derive(Debug, thiserror::Error)]
-pub struct RunError {
-    /// What the process's exit code is to say.
-    pub ended: Ended,
-    /// What happened, for people.
-    detail: String,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
-    }
-}
 
 /// Runs all pipelines of a topology until `shutdown`, or until one of its workers cannot go on; then the others end in
 /// order. Listens for probes meanwhile. Blocks.
@@ -108,12 +72,15 @@ pub fn run(
     let sources =
         Sources { health: health.clone(), metrics: metrics.clone(), now: Arc::new(move || clock.now().mono) };
     let _listener = listen(topology.http.listen, sources)?;
+    let verified = verify(topology)?;
 
     let (ends, ended) = crossbeam_channel::unbounded();
     let mut workers = Vec::new();
     for pipeline in &topology.pipelines {
         let standing = Standing::look(&topology.kafka, pipeline, START_PATIENCE)?;
-        let pipeline = Arc::new(pipeline.clone());
+        let pipeline = Arc::new(tuned(pipeline, &verified));
+        let batch_bytes =
+            verified.pipelines.get(&pipeline.name).map_or(BATCH_BYTES, |found| found.batch_bytes);
         for thread in 0..pipeline.workers.threads {
             let telemetry = Arc::new(Telemetry::new(&metrics, &pipeline, thread));
             // There are as many places as workers, in this order.
@@ -125,7 +92,14 @@ pub fn run(
                 account: Account::new(telemetry, health, clock),
                 channel: Channel::new(),
             };
-            workers.push((settings(topology, &pipeline, standing, instance, thread), parts));
+            let transactor = TransactorSettings {
+                kafka: topology.kafka.clone(),
+                pipeline: Arc::clone(&pipeline),
+                transactional_id: format!("{}.{}.{instance}.{thread}", topology.app, pipeline.name),
+                batch_bytes,
+            };
+            let (writer, seed) = (writer::draw(), writer::draw().0);
+            workers.push((WorkerSettings { transactor, standing, writer, seed }, parts));
         }
     }
     let mut threads = Vec::new();
@@ -182,70 +156,12 @@ fn spawn(
     })
 }
 
-fn settings(
-    topology: &Topology,
-    pipeline: &Arc<Pipeline>,
-    standing: Standing,
-    instance: &str,
-    thread: usize,
-) -> WorkerSettings {
-    let transactor = TransactorSettings {
-        kafka: topology.kafka.clone(),
-        pipeline: Arc::clone(pipeline),
-        transactional_id: format!("{}.{}.{instance}.{thread}", topology.app, pipeline.name),
-        batch_bytes: BATCH_BYTES,
-    };
-    WorkerSettings { transactor, standing, writer: writer::draw(), seed: writer::draw().0 }
-}
-
-fn worst(so_far: Result<(), RunError>, next: RunError) -> Result<(), RunError> {
-    match so_far {
-        Err(first) => Err(RunError { ended: first.ended.max(next.ended), detail: first.detail }),
-        Ok(()) => Err(next),
+/// The pipeline with what only the brokers know: offsets of idle lanes are committed four times while they are kept.
+fn tuned(pipeline: &Pipeline, verified: &Verified) -> Pipeline {
+    let mut pipeline = pipeline.clone();
+    if let Some(kept) = verified.offsets_retention {
+        let flow = &mut pipeline.policy.flow;
+        flow.recommit = flow.recommit.min(kept / 4);
     }
-}
-
-fn from_system(error: io::Error) -> RunError {
-    RunError { ended: Ended::NeedsPerson, detail: format!("the system gives no thread: {error}") }
-}
-
-impl From<WorkerError> for RunError {
-    fn from(error: WorkerError) -> Self {
-        let detail = error.to_string();
-        let ended = match error {
-            WorkerError::Client(error) => return error.into(),
-            WorkerError::Transactor(TransactorError::Settings(_)) => Ended::BadConfiguration,
-            WorkerError::Transactor(TransactorError::Thread { .. }) => Ended::NeedsPerson,
-            WorkerError::Transactor(
-                TransactorError::Authentication { .. }
-                | TransactorError::Refused { .. }
-                | TransactorError::Unreachable { .. },
-            )
-            | WorkerError::TransactorEnded { .. } => Ended::Fatal,
-        };
-        Self { ended, detail }
-    }
-}
-
-impl From<ClientError> for RunError {
-    fn from(error: ClientError) -> Self {
-        let ended = match &error {
-            ClientError::Settings(_) => Ended::BadConfiguration,
-            ClientError::Thread { .. } => Ended::NeedsPerson,
-            ClientError::Call { .. } | ClientError::Fatal { .. } => Ended::Fatal,
-        };
-        Self { ended, detail: error.to_string() }
-    }
-}
-
-impl From<BuildHandlerError> for RunError {
-    fn from(error: BuildHandlerError) -> Self {
-        Self { ended: Ended::BadConfiguration, detail: error.to_string() }
-    }
-}
-
-impl From<ListenError> for RunError {
-    fn from(error: ListenError) -> Self {
-        Self { ended: Ended::NeedsPerson, detail: error.to_string() }
-    }
+    pipeline
 }

@@ -4,6 +4,8 @@
 #[path = "../support/kafka.rs"]
 mod support;
 
+#[path = "../support/binary.rs"]
+mod binary;
 #[path = "../support/group.rs"]
 mod group;
 #[path = "../support/process.rs"]
@@ -15,6 +17,7 @@ mod topology;
 
 mod bytes_kept;
 mod end_to_end;
+mod killed;
 mod local_kafka;
 mod positions;
 mod tasks_move;

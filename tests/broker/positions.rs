@@ -41,7 +41,8 @@ fn delete_before(kafka: &Kafka, topic: &str, offset: i64) {
 #[test]
 fn latest_means_the_first_start_only_and_new_partitions_begin_at_their_beginning() {
     let kafka = Kafka::shared();
-    let topology = Draft::new(kafka, 1).start("\"latest\"").made(kafka);
+    let draft = Draft::new(kafka, 1).start("\"latest\"");
+    let topology = draft.made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     write(kafka, pipeline, 0, 0..100);
 
@@ -58,11 +59,9 @@ fn latest_means_the_first_start_only_and_new_partitions_begin_at_their_beginning
 
     // Written while nobody runs, the second half to a partition that nobody has seen.
     write(kafka, pipeline, 0, next..next + 10);
-    let own = [&pipeline.source, &pipeline.dead_letter.name, &pipeline.state.name];
-    for topic in own {
-        let grown = NewPartitions::new(topic.as_str(), 2);
-        wait(admin(kafka).create_partitions([&grown], &AdminOptions::new())).expect("grow the topic");
-    }
+    let grown = NewPartitions::new(pipeline.source.as_str(), 2);
+    wait(admin(kafka).create_partitions([&grown], &AdminOptions::new())).expect("grow the source");
+    draft.apply(kafka);
     write(kafka, pipeline, 1, next + 10..next + 20);
 
     let process = Process::start(&topology, "a");

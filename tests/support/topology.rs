@@ -1,6 +1,8 @@
 //! A topology of one pipeline for tests, with its topics.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Command;
 
 use redrive::topology::environment::Process;
 use redrive::topology::model::Topology;
@@ -90,12 +92,20 @@ impl Draft {
                 // Records of any age stay.
                 kafka.create(pipeline.source.as_str(), self.partitions, &[("retention.ms", "-1")]);
             }
-            let own = pipeline.tiers.iter().map(|tier| &tier.topic.name);
-            let output = pipeline.output.iter();
-            for topic in own.chain([&pipeline.dead_letter.name, &pipeline.state.name]).chain(output) {
-                kafka.create(topic.as_str(), self.partitions, &[]);
+            for output in &pipeline.output {
+                kafka.create(output.as_str(), self.partitions, &[]);
             }
         }
+        self.apply(kafka);
         topology
+    }
+
+    /// Makes or grows the topics that redrive owns, as a user does.
+    pub(crate) fn apply(&self, kafka: &Kafka) {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(self.text(kafka).as_bytes()).expect("write the topology");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        let applied = command.args(["topics", "apply", "-f"]).arg(file.path()).output().expect("run redrive");
+        assert!(applied.status.success(), "topics apply: {}", String::from_utf8_lossy(&applied.stderr));
     }
 }
