@@ -105,6 +105,8 @@ fn an_import_from_the_left_is_a_breach() {
         ("src/core/gate.rs", "pub(crate) use crate::telemetry::event;"),
         ("src/core/mod.rs", "use super::topology;"),
         ("src/core/processor/tests.rs", "use super::super::super::topology::model;"),
+        ("src/core/mod.rs", "fn f() {}\nmod tests { fn f() {} use super::super::topology; }"),
+        ("src/core/mod.rs", "mod tests { fn f() {} }\nuse super::topology;"),
         ("src/topology/mod.rs", "use redrive::telemetry::metrics;"),
         ("src/kafka/source.rs", "use crate::runtime::worker::Worker;"),
         ("src/telemetry/event.rs", "use crate::kafka::admin;"),
@@ -133,6 +135,7 @@ fn an_import_from_the_right_or_from_its_own_module_is_none() {
         ("src/cli/run.rs", "use crate::{cli::exit, core::time::Now, runtime::worker::Worker};"),
         ("src/kafka/source.rs", "use crate::core::record::Record;\nuse super::settings;"),
         ("src/core/processor/tests.rs", "use super::super::time::Now;\nuse super::*;"),
+        ("src/cli/mod.rs", "fn f() {}\nmod tests { use super::*; mod deep { use super::super::run; } }"),
         (
             "src/core/gate.rs",
             "//! See [`crate::runtime::clock`].\n/* crate::cli */ const TEXT: &str = \"crate::cli\";",

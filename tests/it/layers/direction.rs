@@ -56,14 +56,16 @@ struct Import {
 
 fn imports(module_path: &str, tokens: &[Token]) -> Vec<Import> {
     let mut found = Vec::new();
+    let mut nesting = Nesting::of(module_path);
     let text = |index: usize| tokens.get(index).map(|token| token.text.as_str());
     for (index, token) in tokens.iter().enumerate() {
+        nesting.pass(index.checked_sub(2).and_then(text), &token.text);
         let inside_a_path = index > 0 && text(index - 1) == Some("::");
         let after_root = match token.text.as_str() {
             "crate" => Some(index + 1),
             // The binary, examples in documentation and derived code name the library so.
             "redrive" if !inside_a_path => Some(index + 1),
-            "super" if !inside_a_path => after_supers(module_path, tokens, index),
+            "super" if !inside_a_path => after_supers(nesting.depth(), tokens, index),
             _ => None,
         };
         if let Some(next) = after_root.filter(|next| text(*next) == Some("::")) {
@@ -73,9 +75,44 @@ fn imports(module_path: &str, tokens: &[Token]) -> Vec<Import> {
     found
 }
 
-/// The place behind a chain of `super`, where it is long enough to reach the crate root from the file's module.
-fn after_supers(module_path: &str, tokens: &[Token], first: usize) -> Option<usize> {
-    let depth = module_path.trim_end_matches("/mod").split('/').count();
+/// How many modules lie between a place in a file and the crate root.
+struct Nesting {
+    of_file: usize,
+    braces: usize,
+    /// The braces that were open where each module inside the file began.
+    modules: Vec<usize>,
+}
+
+impl Nesting {
+    fn of(module_path: &str) -> Self {
+        let of_file = module_path.trim_end_matches("/mod").split('/').count();
+        Self { of_file, braces: 0, modules: Vec::new() }
+    }
+
+    /// Goes past a token; `before` stands two tokens before it.
+    fn pass(&mut self, before: Option<&str>, token: &str) {
+        match token {
+            "{" => {
+                if before == Some("mod") {
+                    self.modules.push(self.braces);
+                }
+                self.braces += 1;
+            }
+            "}" => {
+                self.braces = self.braces.saturating_sub(1);
+                self.modules.pop_if(|outside| *outside == self.braces);
+            }
+            _ => {}
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.of_file + self.modules.len()
+    }
+}
+
+/// The place behind a chain of `super`, where it is long enough to reach the crate root.
+fn after_supers(depth: usize, tokens: &[Token], first: usize) -> Option<usize> {
     let mut chain = 1;
     let mut next = first + 1;
     while let [colons, word, ..] = tokens.get(next..)? {
@@ -85,10 +122,7 @@ fn after_supers(module_path: &str, tokens: &[Token], first: usize) -> Option<usi
         chain += 1;
         next += 2;
     }
-    // In a module inside the file the same chain ends one level lower: such a chain is judged by the name behind it,
-    // which is then no layer's.
-    let name = tokens.get(next + 1).map(|token| token.text.as_str());
-    (chain >= depth && (chain == depth || name.is_some_and(|name| place(name).is_some()))).then_some(next)
+    (chain == depth).then_some(next)
 }
 
 /// What follows the root's `::`: one name, or the first name of each branch of a group.
