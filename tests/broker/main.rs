@@ -21,3 +21,4 @@ mod killed;
 mod local_kafka;
 mod positions;
 mod tasks_move;
+mod trouble;

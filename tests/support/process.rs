@@ -39,9 +39,14 @@ impl Process {
         self.thread.join().expect("no panic")
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn wait(self) -> Result<(), RunError> {
-        eventually("the process ends", || self.thread.is_finished());
+        eventually("the process ends", || self.has_ended());
         self.thread.join().expect("no panic")
     }
 }
