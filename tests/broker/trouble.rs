@@ -67,3 +67,27 @@ fn work_goes_on_when_the_broker_is_back() {
     process.end().expect("a clean end");
     assert_eq!(kafka.read(output).len(), keys);
 }
+
+#[test]
+fn a_missing_dead_letter_topic_stops_its_tasks_until_it_is_back_and_nothing_is_skipped() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).fail("dead", None, "permanent");
+    let topology = draft.made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    let (source, output) = (pipeline.source.as_str(), pipeline.output.as_ref().unwrap().as_str());
+    let dead = pipeline.dead_letter.name.as_str();
+    let process = Process::start(&topology, "a");
+    kafka.produce(source, Some(0), &[(Some(b"good-1"), Some(b""))]);
+    eventually("the first is handled", || kafka.read(output).len() == 1);
+
+    kafka.delete(dead);
+    kafka.produce(source, Some(0), &[(Some(b"dead-2"), Some(b"")), (Some(b"good-3"), Some(b""))]);
+    eventually("the attempt to write it was aborted", || kafka.read_uncommitted(output).len() > 1);
+    assert_eq!(kafka.read(output).len(), 1, "nothing overtakes what cannot be written");
+
+    draft.apply(kafka);
+    eventually("the dead letter is written", || kafka.read(dead).len() == 1);
+    eventually("the next goes on", || kafka.read(output).len() == 2);
+    process.end().expect("a clean end");
+    assert_eq!((kafka.read(dead).len(), kafka.read(output).len()), (1, 2));
+}
