@@ -1,21 +1,15 @@
-//! What the workers note about themselves, and what that means for a probe.
+//! What the workers note about themselves.
 //!
-//! Workers write, probes read; neither waits for the other. What a state means is decided by pure functions of a
-//! snapshot.
+//! Workers write, probes read; neither waits for the other. What a state means for a probe is decided in [`probe`].
+//!
+//! [`probe`]: crate::admin::probe
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::core::time::Monotonic;
 use crate::telemetry::blocked::BlockedBy;
-
-/// A worker that has not finished a turn of its loop for this long is stuck. Its loop waits 100 ms at most.
-const LONGEST_TURN: Duration = Duration::from_secs(10);
-
-/// A worker may be without an assignment for this long, as during a rebalance, and still count as ready.
-const LONGEST_UNASSIGNED: Duration = Duration::from_secs(60);
 
 /// The health of this process; clones share it.
 #[derive(Clone, Debug)]
@@ -27,10 +21,12 @@ struct Shared {
     fatal: OnceLock<String>,
 }
 
-/// What a worker notes. `membership` is written after what it speaks of and read before it; the others stand alone.
+/// What a worker notes. `begun` and `membership` are written after what they speak of and read before it; the others
+/// stand alone.
 #[derive(Debug)]
 struct Notes {
     name: String,
+    begun: AtomicBool,
     beat: AtomicU64,
     producers: AtomicBool,
     tasks: AtomicUsize,
@@ -47,10 +43,11 @@ pub struct WorkerHealth {
 }
 
 impl Health {
-    /// For the workers of these names, as people read them: `payments/0`. They count as alive from `now` on.
+    /// For the workers of these names, as people read them: `payments/0`. Their start begins `now`.
     pub fn new(workers: impl IntoIterator<Item = String>, now: Monotonic) -> Self {
         let notes = |name| Notes {
             name,
+            begun: AtomicBool::new(false),
             beat: AtomicU64::new(millis(now)),
             producers: AtomicBool::new(false),
             tasks: AtomicUsize::new(0),
@@ -85,7 +82,10 @@ const OUTSIDE: u8 = 2;
 impl WorkerHealth {
     /// A turn of the loop ended.
     pub fn beat(&self, now: Monotonic) {
-        self.note(|notes| notes.beat.store(millis(now), Ordering::Relaxed));
+        self.note(|notes| {
+            notes.beat.store(millis(now), Ordering::Relaxed);
+            notes.begun.store(true, Ordering::Release);
+        });
     }
 
     /// Both producers are initialised.
@@ -133,10 +133,12 @@ impl WorkerHealth {
 
 impl Notes {
     fn read(&self) -> Worker {
+        let begun = self.begun.load(Ordering::Acquire);
+        let beat = moment(self.beat.load(Ordering::Relaxed));
         let blocked = self.blocked.load(Ordering::Relaxed);
         Worker {
             name: self.name.clone(),
-            beat: moment(self.beat.load(Ordering::Relaxed)),
+            pulse: if begun { Pulse::Turning { last: beat } } else { Pulse::Starting { since: beat } },
             producers_ready: self.producers.load(Ordering::Relaxed),
             membership: match self.membership.load(Ordering::Acquire) {
                 MEMBER => Membership::Member { tasks: self.tasks.load(Ordering::Relaxed) },
@@ -179,14 +181,29 @@ pub struct Snapshot {
 pub struct Worker {
     /// Its name.
     pub name: String,
-    /// When the last turn of its loop ended.
-    pub beat: Monotonic,
+    /// Whether its loop turns.
+    pub pulse: Pulse,
     /// Whether both producers are initialised.
     pub producers_ready: bool,
     /// Its place in the group.
     pub membership: Membership,
     /// What keeps its tasks from going on.
     pub blocked: Vec<BlockedBy>,
+}
+
+/// Whether a worker's loop turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pulse {
+    /// It has not begun: clients are made, and the brokers end what the worker's past left open.
+    Starting {
+        /// Since then.
+        since: Monotonic,
+    },
+    /// It does.
+    Turning {
+        /// When the last turn ended.
+        last: Monotonic,
+    },
 }
 
 /// A worker's place in the group.
@@ -204,170 +221,4 @@ pub enum Membership {
         /// Since then.
         since: Monotonic,
     },
-}
-
-/// What a probe is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// Why not; none: all is well.
-    pub against: Vec<String>,
-    /// What people should know all the same.
-    pub notes: Vec<String>,
-}
-
-impl Verdict {
-    /// Whether nothing speaks against it.
-    pub const fn is_good(&self) -> bool {
-        self.against.is_empty()
-    }
-}
-
-impl fmt::Display for Verdict {
-    /// One thing a line, what speaks against it first.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_good() {
-            writeln!(f, "ok")?;
-        }
-        self.against.iter().chain(&self.notes).try_for_each(|line| writeln!(f, "{line}"))
-    }
-}
-
-/// Whether every worker's loop turns. If not, only a restart helps.
-pub fn live(snapshot: &Snapshot, now: Monotonic) -> Verdict {
-    let mut verdict = Verdict::default();
-    for worker in &snapshot.workers {
-        let silent = now.since(worker.beat);
-        if silent > LONGEST_TURN {
-            let (name, seconds) = (&worker.name, silent.as_secs());
-            verdict
-                .against
-                .push(format!("worker `{name}` has not finished a turn of its loop for {seconds} s"));
-        }
-    }
-    verdict
-}
-
-/// Whether the process does its part: every worker is in the group with its producers, and a broker answers. Tasks that
-/// wait for a topic are noted, but a restart would not help them.
-pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
-    let mut verdict = Verdict::default();
-    if let Some(why) = &snapshot.fatal {
-        verdict.against.push(format!("fatal error: {why}"));
-    }
-    for worker in &snapshot.workers {
-        let name = &worker.name;
-        if !worker.producers_ready {
-            verdict.against.push(format!("worker `{name}` has not initialised its producers yet"));
-        }
-        match worker.membership {
-            Membership::Joining => {
-                verdict.against.push(format!("worker `{name}` has had no assignment from its group yet"));
-            }
-            Membership::Outside { since } if now.since(since) > LONGEST_UNASSIGNED => {
-                let seconds = now.since(since).as_secs();
-                verdict.against.push(format!("worker `{name}` has been outside its group for {seconds} s"));
-            }
-            Membership::Outside { .. } | Membership::Member { .. } => {}
-        }
-        for by in &worker.blocked {
-            match by {
-                BlockedBy::Broker => verdict.against.push(format!("worker `{name}` reaches no broker")),
-                BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter => {
-                    let by = by.as_str();
-                    verdict
-                        .notes
-                        .push(format!("worker `{name}` has tasks that wait: `{by}` cannot be written"));
-                }
-            }
-        }
-    }
-    verdict
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Monotonic {
-        Monotonic::from_start(Duration::from_secs(seconds))
-    }
-
-    /// Two workers, begun at 100 s; the first is a whole member.
-    fn two() -> (Health, WorkerHealth, WorkerHealth) {
-        let health = Health::new(["payments/0", "payments/1"].map(str::to_owned), at(100));
-        let (first, second) = (health.worker(0).unwrap(), health.worker(1).unwrap());
-        first.producers_ready();
-        first.assigned(3);
-        (health, first, second)
-    }
-
-    #[test]
-    fn a_process_is_live_while_every_loop_turns() {
-        let (health, first, second) = two();
-        assert!(live(&health.snapshot(), at(110)).is_good(), "a start takes time");
-        first.beat(at(112));
-        let verdict = live(&health.snapshot(), at(111));
-        assert_eq!(verdict.to_string(), "worker `payments/1` has not finished a turn of its loop for 11 s\n");
-        second.beat(at(112));
-        assert_eq!(live(&health.snapshot(), at(122)).to_string(), "ok\n");
-    }
-
-    #[test]
-    fn a_process_is_ready_when_every_worker_has_producers_and_an_assignment() {
-        let (health, _, second) = two();
-        assert_eq!(
-            ready(&health.snapshot(), at(100)).to_string(),
-            "worker `payments/1` has not initialised its producers yet\n\
-             worker `payments/1` has had no assignment from its group yet\n"
-        );
-        second.producers_ready();
-        assert!(!ready(&health.snapshot(), at(100)).is_good());
-        second.assigned(0);
-        assert!(ready(&health.snapshot(), at(100)).is_good(), "an assignment of none is one");
-    }
-
-    #[test]
-    fn a_worker_may_be_outside_its_group_for_a_minute() {
-        let (health, first, second) = two();
-        second.producers_ready();
-        second.assigned(1);
-        first.outside(at(200));
-        assert!(ready(&health.snapshot(), at(260)).is_good());
-        let verdict = ready(&health.snapshot(), at(261));
-        assert_eq!(verdict.to_string(), "worker `payments/0` has been outside its group for 61 s\n");
-        first.assigned(2);
-        assert!(ready(&health.snapshot(), at(261)).is_good());
-    }
-
-    #[test]
-    fn a_lost_broker_is_not_ready_and_a_blocked_task_is_only_noted() {
-        let (health, first, second) = two();
-        second.producers_ready();
-        second.assigned(1);
-        first.blocked(BlockedBy::Broker);
-        first.blocked(BlockedBy::DeadLetter);
-        assert_eq!(
-            ready(&health.snapshot(), at(100)).to_string(),
-            "worker `payments/0` reaches no broker\n\
-             worker `payments/0` has tasks that wait: `dlq` cannot be written\n"
-        );
-        first.unblocked(BlockedBy::Broker);
-        let verdict = ready(&health.snapshot(), at(100));
-        assert!(verdict.is_good() && verdict.notes.len() == 1, "{verdict}");
-        first.unblocked(BlockedBy::DeadLetter);
-        assert_eq!(ready(&health.snapshot(), at(100)).to_string(), "ok\n");
-    }
-
-    #[test]
-    fn a_fatal_error_is_not_ready_and_the_first_is_told() {
-        let (health, _, second) = two();
-        second.producers_ready();
-        second.assigned(1);
-        health.fatal("group authorization failed");
-        health.fatal("something after it");
-        assert_eq!(
-            ready(&health.snapshot(), at(100)).to_string(),
-            "fatal error: group authorization failed\n"
-        );
-    }
 }

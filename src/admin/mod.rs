@@ -16,11 +16,13 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::admin::health::{Health, Verdict};
+use crate::admin::health::Health;
+use crate::admin::probe::Verdict;
 use crate::core::time::Monotonic;
 use crate::telemetry::metrics::Metrics;
 
 pub mod health;
+pub mod probe;
 
 /// Reads the stopwatch.
 pub type Stopwatch = Arc<dyn Fn() -> Monotonic + Send + Sync>;
@@ -111,11 +113,11 @@ fn routes(sources: Sources) -> Router {
 }
 
 async fn live(State(sources): State<Sources>) -> Response {
-    answer(&health::live(&sources.health.snapshot(), (sources.now)()))
+    answer(&probe::live(&sources.health.snapshot(), (sources.now)()))
 }
 
 async fn ready(State(sources): State<Sources>) -> Response {
-    answer(&health::ready(&sources.health.snapshot(), (sources.now)()))
+    answer(&probe::ready(&sources.health.snapshot(), (sources.now)()))
 }
 
 async fn metrics(State(sources): State<Sources>) -> Response {

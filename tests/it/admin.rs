@@ -63,6 +63,7 @@ fn probes_tell_what_the_workers_noted() {
     assert_eq!(fetch(&listener, "/ready"), (503, "worker `payments/0` reaches no broker\n".to_owned()));
     assert_eq!(fetch(&listener, "/live").0, 200, "a restart would not bring the broker back");
 
+    worker.beat(at(100));
     seconds.store(111, Ordering::SeqCst);
     assert_eq!(fetch(&listener, "/live").0, 503);
     assert_eq!(fetch(&listener, "/nothing").0, 404);

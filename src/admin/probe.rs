@@ -1,0 +1,104 @@
+//! What a probe is told: pure functions of what the workers noted.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::admin::health::{Membership, Pulse, Snapshot, Worker};
+use crate::core::time::Monotonic;
+use crate::telemetry::blocked::BlockedBy;
+
+/// A worker that has not finished a turn of its loop for this long is stuck. Its loop waits 100 ms at most.
+const LONGEST_TURN: Duration = Duration::from_secs(10);
+
+/// A worker that has not begun its loop after this long never will. Its start waits for the brokers, 30 s at most for
+/// each of its clients, and ends by itself where they do not answer.
+const LONGEST_START: Duration = Duration::from_secs(300);
+
+/// A worker may be without an assignment for this long, as during a rebalance, and still count as ready.
+const LONGEST_UNASSIGNED: Duration = Duration::from_secs(60);
+
+/// What a probe is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why not; none: all is well.
+    pub against: Vec<String>,
+    /// What people should know all the same.
+    pub notes: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether nothing speaks against it.
+    pub const fn is_good(&self) -> bool {
+        self.against.is_empty()
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// One thing a line, what speaks against it first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_good() {
+            writeln!(f, "ok")?;
+        }
+        self.against.iter().chain(&self.notes).try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+/// Whether every worker's loop turns, or is about to. If not, only a restart helps.
+pub fn live(snapshot: &Snapshot, now: Monotonic) -> Verdict {
+    let mut verdict = Verdict::default();
+    for Worker { name, pulse, .. } in &snapshot.workers {
+        match pulse {
+            Pulse::Starting { since } if now.since(*since) > LONGEST_START => {
+                let seconds = now.since(*since).as_secs();
+                verdict.against.push(format!("worker `{name}` has been starting for {seconds} s"));
+            }
+            Pulse::Turning { last } if now.since(*last) > LONGEST_TURN => {
+                let seconds = now.since(*last).as_secs();
+                let what = format!("worker `{name}` has not finished a turn of its loop for {seconds} s");
+                verdict.against.push(what);
+            }
+            Pulse::Starting { .. } | Pulse::Turning { .. } => {}
+        }
+    }
+    verdict
+}
+
+/// Whether the process does its part: every worker is in the group with its producers, and a broker answers. Tasks that
+/// wait for a topic are noted, but a restart would not help them.
+pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
+    let mut verdict = Verdict::default();
+    if let Some(why) = &snapshot.fatal {
+        verdict.against.push(format!("fatal error: {why}"));
+    }
+    for worker in &snapshot.workers {
+        let name = &worker.name;
+        if !worker.producers_ready {
+            verdict.against.push(format!("worker `{name}` has not initialised its producers yet"));
+        }
+        match worker.membership {
+            Membership::Joining => {
+                verdict.against.push(format!("worker `{name}` has had no assignment from its group yet"));
+            }
+            Membership::Outside { since } if now.since(since) > LONGEST_UNASSIGNED => {
+                let seconds = now.since(since).as_secs();
+                verdict.against.push(format!("worker `{name}` has been outside its group for {seconds} s"));
+            }
+            Membership::Outside { .. } | Membership::Member { .. } => {}
+        }
+        for by in &worker.blocked {
+            match by {
+                BlockedBy::Broker => verdict.against.push(format!("worker `{name}` reaches no broker")),
+                BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter => {
+                    let by = by.as_str();
+                    verdict
+                        .notes
+                        .push(format!("worker `{name}` has tasks that wait: `{by}` cannot be written"));
+                }
+            }
+        }
+    }
+    verdict
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+use crate::admin::health::{Health, WorkerHealth};
+
+fn at(seconds: u64) -> Monotonic {
+    Monotonic::from_start(Duration::from_secs(seconds))
+}
+
+/// Two workers, begun at 100 s; the first is a whole member.
+fn two() -> (Health, WorkerHealth, WorkerHealth) {
+    let health = Health::new(["payments/0", "payments/1"].map(str::to_owned), at(100));
+    let (first, second) = (health.worker(0).unwrap(), health.worker(1).unwrap());
+    first.producers_ready();
+    first.assigned(3);
+    (health, first, second)
+}
+
+#[test]
+fn a_process_is_live_while_every_loop_turns() {
+    let (health, first, second) = two();
+    first.beat(at(112));
+    second.beat(at(101));
+    assert!(live(&health.snapshot(), at(111)).is_good());
+    let verdict = live(&health.snapshot(), at(112));
+    assert_eq!(verdict.to_string(), "worker `payments/1` has not finished a turn of its loop for 11 s\n");
+    second.beat(at(112));
+    assert_eq!(live(&health.snapshot(), at(122)).to_string(), "ok\n");
+}
+
+#[test]
+fn a_start_may_wait_for_brokers_but_not_for_ever() {
+    let (health, first, _) = two();
+    first.beat(at(400));
+    assert!(live(&health.snapshot(), at(400)).is_good());
+    let verdict = live(&health.snapshot(), at(401));
+    assert_eq!(verdict.to_string(), "worker `payments/1` has been starting for 301 s\n");
+}
+
+#[test]
+fn a_process_is_ready_when_every_worker_has_producers_and_an_assignment() {
+    let (health, _, second) = two();
+    assert_eq!(
+        ready(&health.snapshot(), at(100)).to_string(),
+        "worker `payments/1` has not initialised its producers yet\n\
+         worker `payments/1` has had no assignment from its group yet\n"
+    );
+    second.producers_ready();
+    assert!(!ready(&health.snapshot(), at(100)).is_good());
+    second.assigned(0);
+    assert!(ready(&health.snapshot(), at(100)).is_good(), "an assignment of none is one");
+}
+
+#[test]
+fn a_worker_may_be_outside_its_group_for_a_minute() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(1);
+    first.outside(at(200));
+    assert!(ready(&health.snapshot(), at(260)).is_good());
+    let verdict = ready(&health.snapshot(), at(261));
+    assert_eq!(verdict.to_string(), "worker `payments/0` has been outside its group for 61 s\n");
+    first.assigned(2);
+    assert!(ready(&health.snapshot(), at(261)).is_good());
+}
+
+#[test]
+fn a_lost_broker_is_not_ready_and_a_blocked_task_is_only_noted() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(1);
+    first.blocked(BlockedBy::Broker);
+    first.blocked(BlockedBy::DeadLetter);
+    assert_eq!(
+        ready(&health.snapshot(), at(100)).to_string(),
+        "worker `payments/0` reaches no broker\n\
+         worker `payments/0` has tasks that wait: `dlq` cannot be written\n"
+    );
+    first.unblocked(BlockedBy::Broker);
+    let verdict = ready(&health.snapshot(), at(100));
+    assert!(verdict.is_good() && verdict.notes.len() == 1, "{verdict}");
+    first.unblocked(BlockedBy::DeadLetter);
+    assert_eq!(ready(&health.snapshot(), at(100)).to_string(), "ok\n");
+}
+
+#[test]
+fn a_fatal_error_is_not_ready_and_the_first_is_told() {
+    let (health, _, second) = two();
+    second.producers_ready();
+    second.assigned(1);
+    health.fatal("group authorization failed");
+    health.fatal("something after it");
+    assert_eq!(ready(&health.snapshot(), at(100)).to_string(), "fatal error: group authorization failed\n");
+}
