@@ -36,7 +36,7 @@ impl Handler for ApplyPayment {
 /// Stands for the ledger, which is busy for every seventh amount.
 fn apply(operation: &[u8], amount: u64) -> Result<String, &'static str> {
     let operation = String::from_utf8_lossy(operation);
-    if amount % 7 == 0 { Err("the ledger is busy") } else { Ok(format!("{operation}: {amount}")) }
+    if amount.is_multiple_of(7) { Err("the ledger is busy") } else { Ok(format!("{operation}: {amount}")) }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

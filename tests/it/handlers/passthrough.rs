@@ -27,10 +27,10 @@ fn reason(pipeline: &Pipeline, key: Option<&'static [u8]>, attempt: u32) -> Opti
         delivery(redrive::core::envelope::Envelope { key: key.map(Bytes::from_static), ..envelope(None) });
     delivery.attempt = attempt;
     match built(pipeline).handle(delivery).now_or_never().expect("ready at the first poll") {
-        Outcome::Failed(failure) => match failure.cause {
-            Cause::Named { reason, .. } => Some(reason.as_str().to_owned()),
-            other => panic!("{other:?}"),
-        },
+        Outcome::Failed(failure) => {
+            let Cause::Named { reason, .. } = failure.cause else { panic!("{failure:?}") };
+            Some(reason.as_str().to_owned())
+        }
         Outcome::Done(_) => None,
     }
 }
