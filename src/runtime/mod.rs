@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use crate::admin::health::Health;
 use crate::admin::{Sources, listen};
 use crate::core::event::StopReason;
-use crate::handler::{Handlers, build};
+use crate::handler::{AnyHandler, BuildHandlerError, Handlers, build};
 use crate::kafka::admin::{Verified, verify};
 use crate::kafka::start::Standing;
 use crate::kafka::transaction::TransactorSettings;
@@ -63,6 +63,8 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(from_system)?;
     // Handlers are built in the runtime that runs them.
     let _entered = runtime.enter();
+    // What the topology says of them is told before anything outside is asked.
+    let mut built = build_all(topology, handlers)?.into_iter();
     let clock = Clock::start();
     let metrics = Metrics::new(&topology.app);
     let names = topology.pipelines.iter().flat_map(|pipeline| {
@@ -83,10 +85,10 @@ pub fn run(
             verified.pipelines.get(&pipeline.name).map_or(BATCH_BYTES, |found| found.batch_bytes);
         for thread in 0..pipeline.workers.threads {
             let telemetry = Arc::new(Telemetry::new(&metrics, &pipeline, thread));
-            // There are as many places as workers, in this order.
-            let Some(health) = health.worker(workers.len()) else { continue };
+            // There are as many places and handlers as workers, in this order.
+            let Some((health, handler)) = health.worker(workers.len()).zip(built.next()) else { continue };
             let parts = Parts {
-                handler: build(&topology.app, &pipeline, handlers)?,
+                handler,
                 runtime: runtime.handle().clone(),
                 clock,
                 account: Account::new(telemetry, health, clock),
@@ -124,6 +126,13 @@ pub fn run(
         let _ = thread.join();
     }
     result
+}
+
+/// The handler of each worker.
+fn build_all(topology: &Topology, handlers: &Handlers) -> Result<Vec<AnyHandler>, BuildHandlerError> {
+    let workers =
+        topology.pipelines.iter().flat_map(|pipeline| (0..pipeline.workers.threads).map(move |_| pipeline));
+    workers.map(|pipeline| build(&topology.app, pipeline, handlers)).collect()
 }
 
 /// Starts the thread of a worker; it says at `ends` how it ended.
