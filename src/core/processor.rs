@@ -75,8 +75,6 @@ enum Timer {
     GiveBack(Partition, Epoch),
     /// Offsets of idle lanes are committed again.
     Recommit(Partition, Epoch),
-    /// The transaction of a blocked task is tried again.
-    Unblock(Partition, Epoch),
 }
 
 impl Timer {
@@ -85,8 +83,7 @@ impl Timer {
         match self {
             Self::Release(partition, epoch, _)
             | Self::GiveBack(partition, epoch)
-            | Self::Recommit(partition, epoch)
-            | Self::Unblock(partition, epoch) => (*partition, *epoch),
+            | Self::Recommit(partition, epoch) => (*partition, *epoch),
             Self::Execution(DeliveryId { partition, epoch, .. }) => (*partition, *epoch),
         }
     }
@@ -239,7 +236,7 @@ impl Processor {
                     let next = now.mono.plus(self.policy.flow.recommit);
                     self.timers.insert((next, timer));
                 }
-                Timer::GiveBack(..) | Timer::Unblock(..) => {}
+                Timer::GiveBack(..) => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::write::write_of;
-use super::{Mode, Processor, Timer};
+use super::{Mode, Processor};
 use crate::core::event::{
     AbortCause, Action, Fate, FateKind, Report, StopReason, Target, TaskCommit, Transaction, TransactionId,
     TransactionResult,
@@ -126,7 +126,9 @@ impl Processor {
             true => pace.not_before,
             false => oldest.plus(self.policy.flow.commit_interval).max(pace.not_before),
         });
-        [wanted, oldest].into_iter().flatten().min()
+        let blocked = self.blocked.iter().filter_map(|partition| self.tasks.get(partition)?.block.as_ref());
+        let probe = blocked.map(|block| block.retry_at.max(pace.not_before)).min();
+        [wanted, oldest, probe].into_iter().flatten().min()
     }
 
     fn transact(&mut self, purpose: &Purpose, now: Now) {
@@ -362,7 +364,6 @@ impl Processor {
         let Some(task) = self.tasks.get_mut(&partition) else { return false };
         let failures = task.block.as_ref().map_or(0, |block| block.failures).saturating_add(1);
         let retry_at = now.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
-        self.timers.insert((retry_at, Timer::Unblock(partition, task.epoch)));
         task.block = Some(Block { target, retry_at, failures });
         self.blocked.insert(partition);
         true

@@ -80,6 +80,21 @@ fn an_unwritable_target_blocks_the_tasks_that_need_it_and_they_go_on_by_themselv
 }
 
 #[test]
+fn a_blocked_task_is_tried_again_after_a_try_that_failed_for_another_reason() {
+    let mut worker = Worker::running(once(policy(&[])));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    let target = Target::Output;
+    let detail = "unknown topic".to_owned();
+    worker.end(TransactionResult::Aborted(AbortCause::Unwritable { target, detail }));
+    worker.wait(1_000);
+    worker.end(passing());
+    let wait = worker.core.poll_timeout(worker.now()).expect("a wake-up of its own");
+    worker.wait(u64::try_from(wait.as_millis()).unwrap());
+    assert_eq!(worker.end(TransactionResult::Committed).probe, Some(target));
+}
+
+#[test]
 fn a_refused_record_stops_its_own_task_only() {
     let mut worker = Worker::running(once(policy(&[])));
     let other = Partition(1);
