@@ -332,6 +332,8 @@ impl Processor {
 
     fn aborted(&mut self, cause: &AbortCause, now: Now) {
         let targets = self.open.as_ref().map(|open| open.targets.clone()).unwrap_or_default();
+        let tasks = self.open.iter().flat_map(|open| &open.tasks);
+        let epochs: BTreeMap<Partition, Epoch> = tasks.map(|task| (task.partition, task.epoch)).collect();
         let aborts = self.pace.aborts.saturating_add(1);
         self.resolve(|_| false, now);
         self.pace.aborts = aborts;
@@ -346,8 +348,10 @@ impl Processor {
             }
             AbortCause::Refused { target, partition, detail } => (*target, detail, vec![*partition]),
         };
-        let blocked: Vec<Partition> =
-            named.into_iter().filter(|partition| self.block(*partition, target, now.mono)).collect();
+        let stopped = |partition: &Partition| {
+            epochs.get(partition).is_some_and(|epoch| self.block(*partition, *epoch, target, now.mono))
+        };
+        let blocked: Vec<Partition> = named.into_iter().filter(stopped).collect();
         if blocked.is_empty() {
             // Nothing of it is ours any more: like an abort that names nothing.
             self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
@@ -359,9 +363,11 @@ impl Processor {
         self.recount();
     }
 
-    /// Stops a task until its target can be written. Says whether the task is there.
-    fn block(&mut self, partition: Partition, target: Target, now: Monotonic) -> bool {
-        let Some(task) = self.tasks.get_mut(&partition) else { return false };
+    /// Stops a task until its target can be written. Says whether the task is still that of this epoch.
+    fn block(&mut self, partition: Partition, epoch: Epoch, target: Target, now: Monotonic) -> bool {
+        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
+            return false;
+        };
         let failures = task.block.as_ref().map_or(0, |block| block.failures).saturating_add(1);
         let retry_at = now.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
         task.block = Some(Block { target, retry_at, failures });

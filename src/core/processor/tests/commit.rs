@@ -95,6 +95,19 @@ fn a_blocked_task_is_tried_again_after_a_try_that_failed_for_another_reason() {
 }
 
 #[test]
+fn a_task_that_came_back_is_not_blocked_by_the_transaction_of_its_last_assignment() {
+    let mut worker = Worker::running(once(policy(&[])));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    worker.tell(Event::Lost(vec![P]));
+    worker.tell(Event::Assigned(vec![P]));
+    let detail = "unknown topic".to_owned();
+    let cause = AbortCause::Unwritable { target: Target::Output, detail };
+    worker.end(TransactionResult::Aborted(cause));
+    assert!(worker.core.blocked.is_empty());
+}
+
+#[test]
 fn a_refused_record_stops_its_own_task_only() {
     let mut worker = Worker::running(once(policy(&[])));
     let other = Partition(1);
