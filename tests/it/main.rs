@@ -11,4 +11,5 @@ mod handlers;
 mod layers;
 #[path = "../support/ledger/mod.rs"]
 mod ledger;
+mod sim;
 mod topologies;

@@ -1,0 +1,149 @@
+//! Every committed transaction against the logs: R1 (one fate for each record it consumes).
+
+use std::collections::BTreeMap;
+
+use redrive::core::invariant::{Breach, InvariantId};
+use redrive::core::position::Lane;
+
+use super::super::cluster::transactions::{Ending, Serial};
+use super::super::cluster::{Cluster, Place, Topic};
+use super::super::lineage::Root;
+use super::calls::Answer;
+use super::copies::Consumed;
+use super::{Author, Checker, State, broken};
+
+/// What a transaction writes for one source record.
+#[derive(Debug, Default)]
+struct Written {
+    outputs: usize,
+    tiers: Vec<(Place, i64)>,
+    dead: Vec<(Place, i64)>,
+}
+
+impl Checker {
+    /// A transaction was decided to be committed.
+    pub(crate) fn committed(
+        &mut self,
+        cluster: &Cluster,
+        serial: Serial,
+        by: &Author<'_>,
+    ) -> Result<(), Breach> {
+        let consumed = self.consume(cluster, serial, by)?;
+        let mut written = writes(cluster, serial)?;
+        for record in &consumed {
+            let fate = written.remove(&record.source).unwrap_or_default();
+            self.judge(cluster, record, &fate, by.skew)?;
+        }
+        if let Some((source, fate)) = written.first_key_value() {
+            let detail = format!("{serial:?} writes {fate:?} for {source:?}, which it does not consume");
+            return broken(InvariantId::R1, detail);
+        }
+        self.cut(cluster)
+    }
+
+    /// The records between the old and the new committed offsets.
+    fn consume(
+        &mut self,
+        cluster: &Cluster,
+        serial: Serial,
+        by: &Author<'_>,
+    ) -> Result<Vec<Consumed>, Breach> {
+        let mut consumed = Vec::new();
+        for (place, new, _) in &cluster.transactions.of(serial).offsets {
+            let log = cluster.log(*place);
+            let old = self.committed.insert(*place, *new).unwrap_or(0);
+            if *new < old || *new > log.end() {
+                let detail = format!("{place:?} is committed at {new} after {old}, its end is {}", log.end());
+                return broken(InvariantId::R1, detail);
+            }
+            let lane = match place.topic {
+                Topic::Source => Lane::Source,
+                Topic::Tier(tier) => Lane::Tier(tier),
+                Topic::Output | Topic::DeadLetter => {
+                    return broken(InvariantId::R1, format!("offsets are committed for {place:?}"));
+                }
+            };
+            for (offset, stored) in log.data(old, *new) {
+                match stored.by.map_or(Ending::Committed, |by| cluster.ending(by)) {
+                    Ending::Committed => {}
+                    Ending::Aborted => continue,
+                    Ending::Open => {
+                        let detail =
+                            format!("{place:?} is committed past {offset}, whose transaction is open");
+                        return broken(InvariantId::R1, detail);
+                    }
+                }
+                let root = match stored.by.filter(|_| lane != Lane::Source) {
+                    Some(_) => stored.origin,
+                    None => Some(Root { place: *place, offset }),
+                };
+                let Some(root) = root.filter(|root| self.tales.contains_key(root)) else {
+                    return broken(InvariantId::R7, format!("{place:?} {offset} leads to no source record"));
+                };
+                let is_here = match self.tales[&root].state {
+                    State::Unread => root.place == *place && root.offset == offset,
+                    State::Waiting(waits, at) => waits == *place && at == offset,
+                    State::Emitted | State::Dead => false,
+                };
+                if !is_here {
+                    let state = self.tales[&root].state;
+                    let detail = format!("{root:?} is consumed at {place:?} {offset}, but it is {state:?}");
+                    return broken(InvariantId::R1, detail);
+                }
+                consumed.push(Consumed { source: root, answer: self.answer_of(by, *place, offset) });
+            }
+        }
+        Ok(consumed)
+    }
+
+    /// Exactly one fate, and the one that the handler's answer leads to.
+    fn judge(
+        &mut self,
+        cluster: &Cluster,
+        consumed: &Consumed,
+        fate: &Written,
+        skew: i64,
+    ) -> Result<(), Breach> {
+        let source = consumed.source;
+        let expected = self.tales[&source].outputs;
+        match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice()) {
+            (0, [copy], []) => match copy.0.topic {
+                Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, skew),
+                Topic::Source | Topic::Output | Topic::DeadLetter => Ok(()),
+            },
+            (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter),
+            (outputs, [], []) if outputs == expected => {
+                let answer = consumed.answer;
+                if answer != Some(Answer::Done) {
+                    let detail = format!("{source:?} is let go though its handler said {answer:?}");
+                    return broken(InvariantId::R1, detail);
+                }
+                self.finish(source, State::Emitted);
+                Ok(())
+            }
+            _ => {
+                let detail = format!("{source:?} has not one fate but {fate:?}, {expected} outputs expected");
+                broken(InvariantId::R1, detail)
+            }
+        }
+    }
+}
+
+/// The writes of a transaction by the source record that each leads back to.
+fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, Breach> {
+    let mut written: BTreeMap<Root, Written> = BTreeMap::new();
+    for (place, offset) in &cluster.transactions.of(serial).writes {
+        let origin = cluster.log(*place).at(*offset).and_then(|stored| stored.origin);
+        let Some(source) = origin else {
+            return broken(InvariantId::R7, format!("{place:?} {offset} leads to no source record"));
+        };
+        let fate = written.entry(source).or_default();
+        match place.topic {
+            Topic::Output => fate.outputs += 1,
+            Topic::Tier(_) => fate.tiers.push((*place, *offset)),
+            Topic::DeadLetter => fate.dead.push((*place, *offset)),
+            Topic::Source => return broken(InvariantId::R1, "the source was written".to_owned()),
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,164 @@
+//! A Kafka cluster in memory: logs, transactions, one consumer group with its offsets.
+//!
+//! It answers requests at once and knows no time beyond what it is told: when a request arrives, when markers are
+//! written and when a session expires is the world's business.
+
+pub(crate) mod group;
+pub(crate) mod log;
+pub(crate) mod transactions;
+
+use std::collections::BTreeMap;
+
+use redrive::core::event::Target;
+use redrive::core::position::{Lane, TierIndex};
+use redrive::core::record::Record;
+
+use self::group::Group;
+use self::log::{Isolation, Log};
+use self::transactions::{Ending, Serial, Transactions};
+
+/// A topic by its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    Source,
+    Tier(TierIndex),
+    Output,
+    DeadLetter,
+}
+
+impl From<Lane> for Topic {
+    fn from(lane: Lane) -> Self {
+        match lane {
+            Lane::Source => Self::Source,
+            Lane::Tier(tier) => Self::Tier(tier),
+        }
+    }
+}
+
+impl From<Target> for Topic {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Output => Self::Output,
+            Target::Tier(tier) => Self::Tier(tier),
+            Target::DeadLetter => Self::DeadLetter,
+        }
+    }
+}
+
+/// One partition of one topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) topic: Topic,
+    pub(crate) partition: i32,
+}
+
+impl Place {
+    pub(crate) fn lane(lane: Lane, partition: i32) -> Self {
+        Self { topic: lane.into(), partition }
+    }
+}
+
+/// The offset that the group has committed for a lane of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Committed {
+    pub(crate) offset: i64,
+    pub(crate) metadata: String,
+    /// Place in the offsets topic: of two transactions the one sent later wins, whichever ended last.
+    order: u64,
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    partitions: i32,
+    lanes: usize,
+    logs: Vec<Log>,
+    pub(crate) transactions: Transactions,
+    pub(crate) group: Group,
+    committed: BTreeMap<Place, Committed>,
+    /// How many transactions hold offsets of a place that are neither applied nor dropped.
+    pending: BTreeMap<Place, usize>,
+    /// Raised whenever a reader may see more than before.
+    readable: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(partitions: i32, tiers: usize) -> Self {
+        let topics = tiers + 3;
+        Self {
+            partitions,
+            lanes: tiers + 1,
+            logs: (0..topics * partitions as usize).map(|_| Log::default()).collect(),
+            transactions: Transactions::default(),
+            group: Group::new(partitions),
+            committed: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            readable: 0,
+        }
+    }
+
+    pub(crate) fn partitions(&self) -> i32 {
+        self.partitions
+    }
+
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        (0..self.lanes).map(Lane::at)
+    }
+
+    fn slot(&self, place: Place) -> usize {
+        let topic = match place.topic {
+            Topic::Source => 0,
+            Topic::Tier(tier) => tier.index() + 1,
+            Topic::Output => self.lanes,
+            Topic::DeadLetter => self.lanes + 1,
+        };
+        topic * self.partitions as usize + place.partition as usize
+    }
+
+    pub(crate) fn log(&self, place: Place) -> &Log {
+        &self.logs[self.slot(place)]
+    }
+
+    fn log_mut(&mut self, place: Place) -> &mut Log {
+        let slot = self.slot(place);
+        &mut self.logs[slot]
+    }
+
+    /// Appends outside of any transaction.
+    pub(crate) fn append_plain(&mut self, place: Place, record: Record) -> i64 {
+        self.readable += 1;
+        self.log_mut(place).append(record, None)
+    }
+
+    pub(crate) fn read(&self, place: Place, from: i64, most: usize, isolation: Isolation) -> Vec<Record> {
+        self.log(place).read(from, most, isolation, |serial| self.ending(serial))
+    }
+
+    pub(crate) fn ending(&self, serial: Serial) -> Ending {
+        self.transactions.of(serial).ending
+    }
+
+    /// Whether a stored record counts: written outside of a transaction, or by one that was committed.
+    pub(crate) fn counts(&self, by: Option<Serial>) -> bool {
+        by.is_none_or(|serial| self.ending(serial) == Ending::Committed)
+    }
+
+    pub(crate) fn committed(&self, place: Place) -> Option<&Committed> {
+        self.committed.get(&place)
+    }
+
+    /// The group has an offset of a source partition that redrive did not commit.
+    pub(crate) fn commit_before(&mut self, partition: i32) {
+        let committed = Committed { offset: 0, metadata: String::new(), order: 0 };
+        self.committed.insert(Place::lane(Lane::Source, partition), committed);
+    }
+
+    /// Whether a stable fetch of this place's offset has to wait.
+    pub(crate) fn has_pending_offsets(&self, place: Place) -> bool {
+        self.pending.contains_key(&place)
+    }
+
+    pub(crate) fn readable_version(&self) -> u64 {
+        self.readable
+    }
+}

@@ -1,0 +1,260 @@
+//! The core of one worker as the simulated shell sees it: the real `Processor`, and the bugs that can be planted
+//! between it and the shell.
+
+pub(crate) mod describe;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redrive::core::event::{
+    Action, Delivery, Event, Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write,
+};
+use redrive::core::policy::Policy;
+use redrive::core::position::{Epoch, Lane, Offset, Partition, Sequence, WriterId};
+use redrive::core::processor::Processor;
+use redrive::core::record::Record;
+use redrive::core::time::{Now, Timestamp};
+
+use super::lineage::{self, Root};
+use super::planted::Bug;
+
+/// The number of a transaction that no core has begun.
+const IDLE: TransactionId = TransactionId(u64::MAX);
+
+/// One worker's core.
+pub(crate) struct Machine {
+    processor: Processor,
+    bug: Option<Bug>,
+    policy: Arc<Policy>,
+    /// What a planted bug adds to the core's actions.
+    added: VecDeque<Action>,
+    /// The deliveries since the last commit.
+    deliveries: Vec<Delivery>,
+    /// The newest attempt of each record that was handled here.
+    attempts: BTreeMap<Root, u32>,
+    epochs: BTreeMap<Partition, Epoch>,
+    /// Tasks that were given back behind the core's back.
+    gone: Vec<(Partition, Epoch)>,
+    open: Option<Box<Transaction>>,
+    /// A transaction that nobody needs.
+    idle: Option<Box<Transaction>>,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Machine")
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(policy: Arc<Policy>, writer: WriterId, bug: Option<Bug>) -> Self {
+        Self {
+            processor: Processor::new(Arc::clone(&policy), writer, writer.0),
+            bug,
+            policy,
+            added: VecDeque::new(),
+            deliveries: Vec::new(),
+            attempts: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            gone: Vec::new(),
+            open: None,
+            idle: None,
+        }
+    }
+
+    pub(crate) fn handle(&mut self, mut event: Event, now: Now) {
+        if let Some(bug) = self.bug {
+            self.spoil_event(bug, &mut event);
+            if matches!(&event, Event::Transacted { transaction, .. } if *transaction == IDLE) {
+                return;
+            }
+        }
+        self.processor.handle(event, now);
+    }
+
+    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+        loop {
+            if let Some(action) = self.added.pop_front() {
+                return Some(action);
+            }
+            let Some(mut action) = self.processor.poll_action() else {
+                let idle = self.idle.take().filter(|_| self.open.is_none())?;
+                self.open = Some(idle.clone());
+                return Some(Action::Transact(idle));
+            };
+            let Some(bug) = self.bug else { return Some(action) };
+            if matches!(&action, Action::GiveBack { partition, epoch } if self.gone.contains(&(*partition, *epoch)))
+            {
+                continue;
+            }
+            self.spoil_action(bug, &mut action);
+            return Some(action);
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self, now: Now) -> Option<Duration> {
+        self.processor.poll_timeout(now)
+    }
+
+    fn spoil_event(&mut self, bug: Bug, event: &mut Event) {
+        match event {
+            Event::Fetched { lane, records, .. } if bug == Bug::DueFromWrongTier => {
+                self.bring_forward(*lane, records);
+            }
+            Event::Revoked(partitions) if bug == Bug::GiveBackTooEarly => {
+                let held = self.open.iter().flat_map(|open| &open.tasks);
+                let held: Vec<(Partition, Epoch)> = held
+                    .map(|task| (task.partition, task.epoch))
+                    .filter(|(partition, _)| partitions.contains(partition))
+                    .collect();
+                for (partition, epoch) in held {
+                    self.gone.push((partition, epoch));
+                    self.added.push_back(Action::GiveBack { partition, epoch });
+                }
+            }
+            Event::Transacted { result, .. } => {
+                let open = self.open.take();
+                match result {
+                    TransactionResult::Committed => {
+                        self.deliveries.clear();
+                        let begun = open.filter(|open| bug == Bug::IdleTransaction && open.id != IDLE);
+                        self.idle = begun.map(|open| Box::new(again(&open)));
+                    }
+                    TransactionResult::Aborted(_) if bug == Bug::ResultsForgotten => {
+                        if let Some(delivery) = open.and_then(|open| self.delivered_in(&open)) {
+                            self.added.push_back(Action::Handle(Box::new(delivery)));
+                        }
+                    }
+                    TransactionResult::Aborted(_)
+                    | TransactionResult::Fenced { .. }
+                    | TransactionResult::Unknown => {}
+                }
+            }
+            Event::Assigned(_)
+            | Event::Restored { .. }
+            | Event::Revoked(_)
+            | Event::Lost(_)
+            | Event::Fetched { .. }
+            | Event::Handled { .. }
+            | Event::ReadBack { .. }
+            | Event::Tick
+            | Event::Drain => {}
+        }
+    }
+
+    /// Makes every tier's records look as due as the first tier's.
+    fn bring_forward(&self, lane: Lane, records: &mut [Record]) {
+        let Lane::Tier(tier) = lane else { return };
+        let delays = &self.policy.ladder.delays;
+        let less = (delays[tier.index()] - delays[0]).as_millis() as i64;
+        let delay = delays[tier.index()];
+        for record in records {
+            let due = lineage::number(&record.headers, "redrive-due");
+            if due != Some(record.timestamp.plus(delay).as_millis()) {
+                continue;
+            }
+            record.timestamp = Timestamp::from_millis(record.timestamp.as_millis() - less);
+            add_to(&mut record.headers, "redrive-due", -less);
+        }
+    }
+
+    fn delivered_in(&self, open: &Transaction) -> Option<Delivery> {
+        let is_in = |task: &TaskCommit, delivery: &Delivery| {
+            task.partition == delivery.id.partition
+                && task.epoch == delivery.id.epoch
+                && task.offsets.iter().any(|(lane, to)| *lane == delivery.id.lane && delivery.id.offset < *to)
+        };
+        let mut found =
+            self.deliveries.iter().filter(|delivery| open.tasks.iter().any(|task| is_in(task, delivery)));
+        found.next().cloned()
+    }
+
+    fn spoil_action(&mut self, bug: Bug, action: &mut Action) {
+        match action {
+            Action::Restore { partition, epoch } => {
+                self.epochs.insert(*partition, *epoch);
+            }
+            Action::Handle(delivery) => {
+                let origin = &delivery.envelope.origin;
+                self.attempts.insert(Root::source(origin.partition.0, origin.offset.0), delivery.attempt);
+                self.deliveries.push((**delivery).clone());
+            }
+            Action::Transact(transaction) => {
+                self.spoil_transaction(bug, transaction);
+                self.open = Some(transaction.clone());
+            }
+            Action::Open { .. }
+            | Action::Fetch { .. }
+            | Action::ReadBack { .. }
+            | Action::GiveBack { .. }
+            | Action::Report(_)
+            | Action::Stop(_) => {}
+        }
+    }
+
+    fn spoil_transaction(&self, bug: Bug, transaction: &mut Transaction) {
+        match bug {
+            Bug::OffsetTooHigh => {
+                for (_, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
+                    *offset = offset.next();
+                }
+            }
+            Bug::OffsetTooLow => {
+                for (lane, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
+                    if *lane != Lane::Source && offset.0 > 0 {
+                        *offset = Offset(offset.0 - 1);
+                    }
+                }
+            }
+            Bug::WriteDropped => {
+                transaction.writes.pop();
+            }
+            Bug::WriteDoubled => {
+                let first = transaction.writes.first().cloned();
+                transaction.writes.extend(first);
+            }
+            Bug::SequenceNotRaised => {
+                for task in &mut transaction.tasks {
+                    task.mark.sequence = Sequence(task.mark.sequence.0.saturating_sub(1));
+                }
+            }
+            Bug::HopCountsAsAttempt | Bug::AttemptNotCounted | Bug::OriginChanged | Bug::DeadlineMoved => {
+                for write in &mut transaction.writes {
+                    self.spoil_copy(bug, write);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn spoil_copy(&self, bug: Bug, write: &mut Write) {
+        if !matches!(write.target, Target::Tier(_)) {
+            return;
+        }
+        let number = |name| lineage::number(&write.headers, name).unwrap_or(0);
+        let source = Root::source(number("redrive-origin-partition") as i32, number("redrive-origin-offset"));
+        let attempt = u32::try_from(number("redrive-attempt")).ok();
+        let is_retry = self.attempts.get(&source).copied() == attempt;
+        match bug {
+            Bug::HopCountsAsAttempt if !is_retry => add_to(&mut write.headers, "redrive-attempt", 1),
+            Bug::AttemptNotCounted if is_retry => add_to(&mut write.headers, "redrive-attempt", -1),
+            Bug::OriginChanged => add_to(&mut write.headers, "redrive-origin-offset", 1),
+            Bug::DeadlineMoved => add_to(&mut write.headers, "redrive-deadline-at", 1_000),
+            _ => {}
+        }
+    }
+}
+
+/// The same tasks once more, without any write.
+fn again(open: &Transaction) -> Transaction {
+    Transaction { id: IDLE, tasks: open.tasks.clone(), writes: Vec::new(), records: 0, probe: None }
+}
+
+fn add_to(headers: &mut [redrive::core::record::Header], name: &str, more: i64) {
+    let Some(number) = lineage::number(headers, name) else { return };
+    for header in headers.iter_mut().filter(|header| header.name.as_str() == name) {
+        header.value = Some(Bytes::from((number + more).to_string()));
+    }
+}

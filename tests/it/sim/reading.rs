@@ -1,0 +1,114 @@
+//! How a simulated shell takes over a task and reads its lanes.
+
+use redrive::core::event::{Event, LaneStart, Restored};
+use redrive::core::position::{Epoch, Lane, Offset, Partition};
+
+use super::cluster::Place;
+use super::cluster::log::Isolation;
+use super::plan::Micro;
+use super::planted::Bug;
+use super::slot::Reader;
+use super::world::{WorkerStep, World};
+
+impl World {
+    /// Fetches what Kafka knows of a task, once no transaction is pending on it.
+    pub(crate) fn restore(&mut self, slot: usize, partition: i32, epoch: Epoch) {
+        if self.holds(slot, Micro::Restore, || WorkerStep::Restore(partition, epoch)) {
+            return;
+        }
+        if self.slots[slot].epochs.get(&partition) != Some(&epoch) {
+            return;
+        }
+        let places: Vec<Place> = self.cluster.lanes().map(|lane| Place::lane(lane, partition)).collect();
+        let is_pending = places.iter().any(|place| self.cluster.has_pending_offsets(*place));
+        let waits = is_pending && self.bug != Some(Bug::UnstableRestore);
+        if waits || self.stalled_until > self.now {
+            let wait = self.latency() + self.random.millis(5, 50);
+            return self.worker_after(slot, wait, WorkerStep::Restore(partition, epoch));
+        }
+        let lanes = places
+            .iter()
+            .map(|place| match self.cluster.committed(*place) {
+                Some(committed) => LaneStart::Committed(Offset(committed.offset)),
+                None => LaneStart::Fresh(Offset(0)),
+            })
+            .collect();
+        let found = Restored { mark: self.mark(partition), lanes };
+        let partition = Partition(partition);
+        let wait = self.latency();
+        let event = Event::Restored { partition, epoch, found };
+        self.worker_after(slot, wait, WorkerStep::Deliver(Box::new(event)));
+    }
+
+    pub(crate) fn open_task(&mut self, slot: usize, partition: Partition, epoch: Epoch, lanes: &[Offset]) {
+        self.checker.task_opened(self.slots[slot].process(), partition, epoch, self.now);
+        for (lane, offset) in self.cluster.lanes().zip(lanes) {
+            let too_far = i64::from(self.bug == Some(Bug::RecordSkippedAtOpen) && lane == Lane::Source);
+            let position = offset.0 + too_far;
+            let reader = Reader { epoch, position, asked: None, answering: false };
+            self.slots[slot].readers.insert((partition.0, lane), reader);
+        }
+    }
+
+    pub(crate) fn ask_records(
+        &mut self,
+        slot: usize,
+        partition: Partition,
+        epoch: Epoch,
+        lane: Lane,
+        most: usize,
+    ) {
+        let Some(reader) = self.slots[slot].readers.get_mut(&(partition.0, lane)) else { return };
+        assert!(reader.epoch == epoch, "fetch of an epoch that is not open");
+        assert!(reader.asked.is_none(), "two fetches of one lane");
+        assert!(most > 0, "a fetch of nothing");
+        reader.asked = Some(most);
+        self.pump(slot);
+    }
+
+    fn isolation(&self) -> Isolation {
+        match self.bug {
+            Some(Bug::ReadUncommitted) => Isolation::Uncommitted,
+            Some(_) | None => Isolation::Committed,
+        }
+    }
+
+    /// Begins to answer every fetch for which there are records.
+    pub(crate) fn pump(&mut self, slot: usize) {
+        let isolation = self.isolation();
+        let mut ready = Vec::new();
+        for ((partition, lane), reader) in &mut self.slots[slot].readers {
+            if reader.asked.is_none() || reader.answering {
+                continue;
+            }
+            let place = Place::lane(*lane, *partition);
+            if !self.cluster.read(place, reader.position, 1, isolation).is_empty() {
+                reader.answering = true;
+                ready.push((*partition, reader.epoch, *lane));
+            }
+        }
+        for (partition, epoch, lane) in ready {
+            let wait = self.latency();
+            self.worker_after(slot, wait, WorkerStep::FetchReady(partition, epoch, lane));
+        }
+    }
+
+    pub(crate) fn fetch_ready(&mut self, slot: usize, partition: Partition, epoch: Epoch, lane: Lane) {
+        if self.stalled_until > self.now {
+            let wait = self.latency();
+            return self.worker_after(slot, wait, WorkerStep::FetchReady(partition.0, epoch, lane));
+        }
+        let isolation = self.isolation();
+        let Some(reader) = self.slots[slot].readers.get_mut(&(partition.0, lane)) else { return };
+        if reader.epoch != epoch {
+            return;
+        }
+        let Some(most) = reader.asked.take() else { return };
+        reader.answering = false;
+        let some = self.random.between(1, most.min(32) as u64) as usize;
+        let records = self.cluster.read(Place::lane(lane, partition.0), reader.position, some, isolation);
+        let Some(last) = records.last() else { return };
+        reader.position = last.offset.0 + 1;
+        self.feed(slot, Event::Fetched { partition, epoch, lane, records });
+    }
+}

@@ -1,0 +1,9 @@
+//! Seeds that once failed, each with what it found.
+
+/// They always run.
+pub(super) const SEEDS: &[u64] = &[
+    // A blocked task whose probe failed for another reason was never tried again.
+    352, 1394, 1403, 4499,
+    // A task that came back was blocked by the transaction of its last assignment.
+    2934, 3149,
+];
