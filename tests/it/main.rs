@@ -11,5 +11,6 @@ mod handlers;
 mod layers;
 #[path = "../support/ledger/mod.rs"]
 mod ledger;
+mod props;
 mod sim;
 mod topologies;
