@@ -9,6 +9,7 @@ use super::cluster::group::Shuffle;
 use super::machine::Machine;
 use super::plan::{Fault, Micro, SESSION, Strike};
 use super::random::mix;
+use super::reached::{Situation, word};
 use super::source::Mood;
 use super::transactor::Stage;
 use super::world::{Step, WorkerStep, World};
@@ -141,6 +142,7 @@ impl World {
         let Some(index) = armed.iter().position(|(at, _)| *at == micro) else { return Struck::GoesOn };
         let (_, strike) = armed.remove(index);
         self.say(format_args!("w{slot} is struck before {micro:?}: {strike:?}"));
+        self.reached.insert(Situation::Struck(micro, word(strike)));
         self.strike(slot, strike)
     }
 

@@ -8,6 +8,7 @@ use redrive::core::position::{Epoch, Partition};
 use super::cluster::group::{MemberId, Membership, Phase, Shuffle};
 use super::plan::{REBALANCE, SESSION};
 use super::planted::Bug;
+use super::reached::Situation;
 use super::world::{Step, WorkerStep, World};
 
 impl World {
@@ -131,6 +132,9 @@ impl World {
             && in_hand.into_iter().any(|task| task.partition == partition && task.epoch == epoch);
         let checked = self.checker.given_back(partition.0, is_held);
         self.check(checked);
+        if self.checker.is_handling(self.slots[slot].process(), partition, epoch) {
+            self.reached.insert(Situation::GivenBackWhileRunning);
+        }
         let worker = &mut self.slots[slot];
         if worker.revoking.remove(&partition.0) {
             worker.assigned.remove(&partition.0);

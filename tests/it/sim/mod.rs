@@ -25,6 +25,7 @@ mod membership;
 mod plan;
 mod planted;
 mod random;
+mod reached;
 mod read_back;
 mod reading;
 mod regressions;
@@ -63,7 +64,7 @@ fn every_invariant_holds_under_every_seed() {
     let from = number_from("REDRIVE_SIM_FROM").unwrap_or(1);
     let (totals, failure) = run_many(from, seeds, None);
     let took = started.elapsed().as_secs_f64();
-    let run::Totals { seeds, steps, counts, fewest_faults } = totals;
+    let run::Totals { seeds, steps, counts, fewest_faults, reached } = totals;
     // Past the test runner, which keeps what a passing test prints to itself.
     let _ = writeln!(
         std::io::stderr(),
@@ -76,6 +77,10 @@ fn every_invariant_holds_under_every_seed() {
         counts.handled,
         counts.records as f64 / took,
     );
+    if failure.is_none() && seeds >= SEEDS {
+        let missing: Vec<_> = reached::expected().difference(&reached).copied().collect();
+        assert!(missing.is_empty(), "no seed leads to {missing:?}");
+    }
     assert!(failure.is_some() || fewest_faults >= FAULTS, "a seed has only {fewest_faults} faults");
     if let Some(failure) = failure {
         panic!("{failure}");

@@ -23,7 +23,7 @@ pub(crate) const SESSION: Duration = Duration::from_secs(15);
 pub(crate) const REBALANCE: Duration = Duration::from_secs(60);
 
 /// One micro-step of the shell at which a fault can be armed: it strikes right before the step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Micro {
     Begin,
     Produce,

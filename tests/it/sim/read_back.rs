@@ -8,6 +8,7 @@ use redrive::core::position::{CommitMark, Lane, Partition, Sequence};
 use super::cluster::Place;
 use super::plan::Micro;
 use super::planted::Bug;
+use super::reached::Situation;
 use super::slot::Doubt;
 use super::world::{WorkerStep, World};
 
@@ -52,6 +53,9 @@ impl World {
     }
 
     fn answer_marks(&mut self, slot: usize, doubt: &Doubt) {
+        let first = doubt.partitions.first().and_then(|partition| self.mark(*partition));
+        let is_ours = first.is_some() && first == doubt.mark;
+        self.reached.insert(if is_ours { Situation::ReadBackCommitted } else { Situation::ReadBackAborted });
         let marks = doubt.partitions.iter().map(|partition| (Partition(*partition), self.mark(*partition)));
         let marks: Vec<_> = match self.bug {
             Some(Bug::MarkOffByOne) => marks

@@ -10,6 +10,7 @@ use redrive::core::invariant::InvariantId;
 
 use super::plan::Plan;
 use super::planted::Bug;
+use super::reached::Reached;
 use super::world::{Counts, World};
 
 /// No seed takes as many steps.
@@ -43,11 +44,12 @@ impl fmt::Display for Failure {
 }
 
 /// A run that holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Passed {
     pub(crate) hash: u64,
     pub(crate) steps: u64,
     pub(crate) counts: Counts,
+    pub(crate) reached: Reached,
 }
 
 /// Runs one seed. `lines` is how much of its trace a failure shows.
@@ -57,7 +59,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, lines: Option<usize>) -> Result<P
     let (kind, detail) = match ended {
         Ok(Ok(())) => {
             let (hash, steps) = (world.trace.hash(), world.trace.steps());
-            return Ok(Passed { hash, steps, counts: world.counts });
+            return Ok(Passed { hash, steps, counts: world.counts, reached: world.reached });
         }
         Ok(Err((kind, detail))) => (kind, detail),
         Err(panic) => (Kind::Panicked, panic_text(panic.as_ref())),
@@ -98,16 +100,18 @@ fn advance(world: &mut World, until: Duration, done: fn(&World) -> bool) -> Resu
 }
 
 /// The numbers of many runs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) seeds: u64,
     pub(crate) steps: u64,
     pub(crate) counts: Counts,
     pub(crate) fewest_faults: u64,
+    pub(crate) reached: Reached,
 }
 
 impl Totals {
     fn add(&mut self, passed: &Passed) {
+        self.reached.extend(&passed.reached);
         let Counts { faults, commits, aborts, handled, records } = passed.counts;
         self.fewest_faults = if self.seeds == 0 { faults } else { self.fewest_faults.min(faults) };
         self.seeds += 1;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use redrive::core::event::{Event, Transaction, TransactionId};
-use redrive::core::position::{Epoch, Lane};
+use redrive::core::position::{CommitMark, Epoch, Lane};
 use redrive::core::time::{Monotonic, Now, Timestamp};
 
 use super::cluster::group::{Membership, Process};
@@ -47,6 +47,8 @@ pub(crate) struct Job {
 pub(crate) struct Doubt {
     pub(crate) transaction: TransactionId,
     pub(crate) partitions: Vec<i32>,
+    /// What the mark of the first of them is if it was committed.
+    pub(crate) mark: Option<CommitMark>,
 }
 
 /// One worker.
@@ -81,6 +83,8 @@ pub(crate) struct Slot {
     pub(crate) job: Option<Job>,
     /// The producer of the transaction in doubt.
     pub(crate) doubtful: Option<usize>,
+    /// The mark that tells whether it was committed.
+    pub(crate) doubtful_mark: Option<CommitMark>,
     pub(crate) tick: u64,
     /// The next commit gets no verdict.
     pub(crate) lose_verdict: Option<LostVerdict>,
@@ -112,6 +116,7 @@ impl Slot {
             turn: 0,
             job: None,
             doubtful: None,
+            doubtful_mark: None,
             tick: 0,
             lose_verdict: None,
             armed: Vec::new(),

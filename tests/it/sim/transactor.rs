@@ -13,6 +13,7 @@ use super::cluster::{Place, Topic};
 use super::plan::{LostVerdict, Micro};
 use super::planted::Bug;
 use super::random::mix;
+use super::reached::of_result;
 use super::slot::Job;
 use super::world::{Step, WorkerStep, World};
 
@@ -477,8 +478,10 @@ impl World {
             return;
         }
         let Some(job) = self.slots[slot].job.take() else { return };
+        self.reached.insert(of_result(&result));
         if result == TransactionResult::Unknown {
             self.slots[slot].doubtful = Some(job.turn);
+            self.slots[slot].doubtful_mark = job.transaction.tasks.first().map(|task| task.mark);
         }
         let transaction = job.transaction.id;
         self.feed(slot, Event::Transacted { transaction, result });

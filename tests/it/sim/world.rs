@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive::core::envelope::DeliveryId;
-use redrive::core::event::{Action, Event, StopReason, Target, TransactionResult};
+use redrive::core::event::{Action, Event, Report, StopReason, Target, TransactionResult};
 use redrive::core::invariant::Breach;
 use redrive::core::outcome::Outcome;
 use redrive::core::position::{Epoch, Lane, Partition};
@@ -19,6 +19,7 @@ use super::machine::describe;
 use super::plan::{Fault, Micro, Plan};
 use super::planted::Bug;
 use super::random::Random;
+use super::reached::{self, Reached, Situation};
 use super::slot::{Doubt, Slot};
 use super::source::{self, Mood};
 use super::trace::Trace;
@@ -92,6 +93,7 @@ pub(crate) struct World {
     pub(crate) checker: Checker,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
+    pub(crate) reached: Reached,
     pub(crate) stalled_until: Duration,
     pub(crate) unwritable: BTreeMap<Target, Duration>,
     pub(crate) refused: BTreeMap<Target, Duration>,
@@ -118,6 +120,7 @@ impl World {
             checker: Checker::new(&plan),
             trace: Trace::new(lines),
             counts: Counts::default(),
+            reached: Reached::new(),
             stalled_until: Duration::ZERO,
             unwritable: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -337,7 +340,8 @@ impl World {
             Action::Transact(transaction) => self.begin_job(slot, transaction),
             Action::ReadBack { transaction, partitions } => {
                 let partitions = partitions.into_iter().map(|partition| partition.0).collect();
-                let doubt = Doubt { transaction, partitions };
+                let mark = self.slots[slot].doubtful_mark;
+                let doubt = Doubt { transaction, partitions, mark };
                 let wait = self.random.millis(0, 2);
                 self.worker_after(slot, wait, WorkerStep::ReadBack(doubt));
             }
@@ -347,8 +351,9 @@ impl World {
         }
     }
 
-    fn report(&mut self, report: &redrive::core::event::Report) {
-        if let redrive::core::event::Report::Broken(breach) = report {
+    fn report(&mut self, report: &Report) {
+        self.reached.extend(reached::of_report(report));
+        if let Report::Broken(breach) = report {
             // A planted bug must be seen from outside, not by the core itself.
             if self.bug.is_none() {
                 let detail = format!("the core reports: {}", breach.detail);
@@ -360,7 +365,10 @@ impl World {
     fn stop(&mut self, slot: usize, reason: StopReason) {
         let after = match reason {
             StopReason::Drained => self.slots[slot].restart,
-            StopReason::TwinProcess { .. } => Duration::from_secs(1),
+            StopReason::TwinProcess { .. } => {
+                self.reached.insert(Situation::Twin);
+                Duration::from_secs(1)
+            }
         };
         if let Some(membership) = self.slots[slot].membership {
             let wait = self.random.millis(0, 20);

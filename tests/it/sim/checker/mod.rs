@@ -220,6 +220,11 @@ impl Checker {
         Ok(())
     }
 
+    /// Whether a handler runs for a keyed record of a task.
+    pub(crate) fn is_handling(&self, process: Process, partition: Partition, epoch: Epoch) -> bool {
+        self.running_keys.iter().any(|(holding, _)| *holding == (process, partition.0, epoch))
+    }
+
     /// Records were handed to a core.
     pub(crate) fn records_seen(
         &mut self,

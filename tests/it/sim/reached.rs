@@ -1,0 +1,113 @@
+//! Which situations the seeds have led to, so that a test can tell what they never tried.
+
+use std::collections::BTreeSet;
+
+use redrive::core::class::Reason;
+use redrive::core::event::{FateKind, Report, TransactionResult};
+
+use super::plan::{LostVerdict, Micro, Strike};
+
+/// A situation that an ordinary run must lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Situation {
+    Struck(Micro, &'static str),
+    Ended(&'static str),
+    ReadBackCommitted,
+    ReadBackAborted,
+    Twin,
+    Blocked,
+    Unblocked,
+    Retried,
+    Hopped,
+    Dead(&'static str),
+    GivenBackWhileRunning,
+}
+
+/// All that were reached.
+pub(crate) type Reached = BTreeSet<Situation>;
+
+/// The word of a strike.
+pub(crate) const fn word(strike: Strike) -> &'static str {
+    match strike {
+        Strike::Crash(_) => "crash",
+        Strike::Pause(_) => "pause",
+        Strike::Delay(_) => "delay",
+        Strike::Expel(_) => "expel",
+        Strike::SelfLoss(_) => "self-loss",
+        Strike::Twin => "twin",
+        Strike::Verdict(LostVerdict::RequestLost) => "request-lost",
+        Strike::Verdict(LostVerdict::ReplyLost) => "reply-lost",
+        Strike::Verdict(LostVerdict::RequestLate(_)) => "request-late",
+        Strike::Verdict(LostVerdict::Repeated(_)) => "repeated",
+        Strike::Passing => "passing",
+    }
+}
+
+/// The situations behind a report.
+pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
+    match report {
+        Report::Blocked { .. } => vec![Situation::Blocked],
+        Report::Unblocked { .. } => vec![Situation::Unblocked],
+        Report::Settled(fates) => fates
+            .iter()
+            .filter_map(|fate| match &fate.kind {
+                FateKind::Emit => None,
+                FateKind::Retry(_) => Some(Situation::Retried),
+                FateKind::Hop => Some(Situation::Hopped),
+                FateKind::DeadLetter(verdict) => Some(Situation::Dead(match verdict.reason {
+                    Reason::Exhausted => "exhausted",
+                    Reason::Deadline => "deadline",
+                    Reason::NoOperationId => "no-operation-id",
+                    Reason::BadControlHeader => "bad-control-header",
+                    Reason::BadHeaderName => "bad-header-name",
+                    Reason::Connect | Reason::Cut | Reason::Timeout => "unknown",
+                    Reason::Http(_) | Reason::Named(_) => "permanent",
+                })),
+            })
+            .collect(),
+        Report::Broken(_) => Vec::new(),
+    }
+}
+
+/// How a transaction ended.
+pub(crate) const fn of_result(result: &TransactionResult) -> Situation {
+    Situation::Ended(match result {
+        TransactionResult::Committed => "committed",
+        TransactionResult::Aborted(_) => "aborted",
+        TransactionResult::Fenced { .. } => "fenced",
+        TransactionResult::Unknown => "unknown",
+    })
+}
+
+/// What must be among them after an ordinary run.
+pub(crate) fn expected() -> Reached {
+    let strikes = ["crash", "pause", "expel", "self-loss", "twin", "delay"];
+    let mut expected: Reached = Micro::TRANSACT
+        .into_iter()
+        .flat_map(|micro| strikes.map(|strike| Situation::Struck(micro, strike)))
+        .collect();
+    let outside = [Micro::Abort, Micro::Renew, Micro::ReadBack, Micro::Restore, Micro::Action, Micro::Event];
+    expected.extend(outside.map(|micro| Situation::Struck(micro, "crash")));
+    expected.extend(["committed", "aborted", "fenced", "unknown"].map(Situation::Ended));
+    let reasons = [
+        "exhausted",
+        "deadline",
+        "no-operation-id",
+        "bad-control-header",
+        "bad-header-name",
+        "unknown",
+        "permanent",
+    ];
+    expected.extend(reasons.map(Situation::Dead));
+    expected.extend([
+        Situation::ReadBackCommitted,
+        Situation::ReadBackAborted,
+        Situation::Twin,
+        Situation::Blocked,
+        Situation::Unblocked,
+        Situation::Retried,
+        Situation::Hopped,
+        Situation::GivenBackWhileRunning,
+    ]);
+    expected
+}
