@@ -148,6 +148,8 @@ pub enum AbortCause {
 pub enum Target {
     /// The pipeline's output.
     Output,
+    /// One of its further outputs, by its place in [`crate::core::policy::Outputs::named`].
+    Named(u16),
     /// A retry topic.
     Tier(TierIndex),
     /// The dead letter topic.

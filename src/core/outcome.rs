@@ -1,5 +1,6 @@
 //! What a handler answered.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,7 +28,7 @@ impl Outcome {
     /// The work is done, with one output record: this value under the key and the foreign headers of `envelope`.
     pub fn output(envelope: &Envelope, value: Option<Bytes>) -> Self {
         let (key, headers) = (envelope.key.clone(), envelope.foreign.clone());
-        Self::Done(vec![Output { key, value, headers }])
+        Self::Done(vec![Output { to: OutputName::Main, key, value, headers }])
     }
 
     /// The work is not done, of a class and for a reason that the handler knows. `detail` is for people: without the
@@ -41,12 +42,23 @@ impl Outcome {
 /// One record of a handler's output. Its event id and operation id are added when it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
+    /// Which of the pipeline's outputs.
+    pub to: OutputName,
     /// The key, which decides the partition as Java's default partitioner does.
     pub key: Option<Bytes>,
     /// The value; `None` writes a tombstone.
     pub value: Option<Bytes>,
     /// The headers.
     pub headers: Vec<Header>,
+}
+
+/// Which of a pipeline's outputs a record goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputName {
+    /// The topic that `output` names.
+    Main,
+    /// The topic of this name under `outputs`.
+    Named(Cow<'static, str>),
 }
 
 /// A failed execution, in parts.

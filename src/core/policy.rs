@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::core::event::Target;
+use crate::core::outcome::OutputName;
 use crate::core::position::{Lane, TierIndex, TopicName};
 use crate::core::record::HeaderName;
 use crate::core::time::in_words;
@@ -13,6 +15,8 @@ pub struct Policy {
     pub source: TopicName,
     /// The topic of each tier, in the ladder's order.
     pub tiers: Vec<TopicName>,
+    /// Where handlers may write.
+    pub outputs: Outputs,
     /// Where the identity of a source record comes from.
     pub identity: IdentityPolicy,
     /// The tries inside one delivery.
@@ -35,6 +39,28 @@ impl Policy {
         match lane {
             Lane::Source => &self.source,
             Lane::Tier(tier) => self.tiers.get(tier.index()).unwrap_or(&self.source),
+        }
+    }
+}
+
+/// The outputs of a pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// The topic of its output.
+    pub main: Option<TopicName>,
+    /// Further outputs, by name.
+    pub named: Vec<(String, TopicName)>,
+}
+
+impl Outputs {
+    /// Where a handler's output goes; `None` where the topology has no such output.
+    pub fn target(&self, name: &OutputName) -> Option<Target> {
+        match name {
+            OutputName::Main => self.main.as_ref().map(|_| Target::Output),
+            OutputName::Named(name) => {
+                let place = self.named.iter().position(|(named, _)| named == name)?;
+                u16::try_from(place).ok().map(Target::Named)
+            }
         }
     }
 }
@@ -156,6 +182,7 @@ pub(crate) mod tests {
                 .iter()
                 .map(|seconds| TopicName::new(&format!("shop.orders.retry.{seconds}s")))
                 .collect(),
+            outputs: Outputs { main: Some(TopicName::new("orders.done")), named: Vec::new() },
             identity: IdentityPolicy::default(),
             in_place: InPlace {
                 executions: 3,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
+use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
 use crate::core::position::TopicName;
 use crate::topology::model::{
     HandlerSpec, Http, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Topology, Workers,
@@ -43,6 +43,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         policy: Policy {
             source,
             tiers: delays.map(|(label, _)| TopicName::new(&format!("t.{name}.retry.{label}"))).to_vec(),
+            outputs: Outputs { main: Some(TopicName::new(&format!("{name}.out"))), named: Vec::new() },
             identity: IdentityPolicy::default(),
             in_place: InPlace {
                 executions: 1,

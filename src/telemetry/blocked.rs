@@ -38,7 +38,7 @@ impl BlockedBy {
 impl From<Target> for BlockedBy {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output => Self::Output,
+            Target::Output | Target::Named(_) => Self::Output,
             Target::Tier(_) => Self::Tier,
             Target::DeadLetter => Self::DeadLetter,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 use toml::value::Datetime;
 
-use crate::core::policy::{IdentityPolicy, Policy};
+use crate::core::policy::{IdentityPolicy, Outputs, Policy};
 use crate::core::position::TopicName;
 use crate::core::record::HeaderName;
 use crate::topology::code::Code;
@@ -73,6 +73,10 @@ pub(crate) fn read(
         let policy = Policy {
             source: source.clone(),
             tiers: topics.tiers.iter().map(|tier| tier.topic.name.clone()).collect(),
+            outputs: Outputs {
+                main: output_topic.clone(),
+                named: outputs.iter().map(|(name, topic)| (name.clone(), topic.clone())).collect(),
+            },
             identity,
             in_place: retry.in_place,
             ladder: ladder?,

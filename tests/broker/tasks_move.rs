@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redrive::core::event::Delivery;
-use redrive::core::outcome::{Outcome, Output};
+use redrive::core::outcome::{Outcome, Output, OutputName};
 use redrive::handler::{Handler, Handlers};
 use redrive::topology::model::Topology;
 
@@ -24,7 +24,12 @@ impl Handler for Named {
 
 fn done(delivery: &Delivery, value: &'static str) -> Outcome {
     let key = delivery.envelope.key.clone();
-    Outcome::Done(vec![Output { key, value: Some(value.as_bytes().into()), headers: Vec::new() }])
+    Outcome::Done(vec![Output {
+        to: OutputName::Main,
+        key,
+        value: Some(value.as_bytes().into()),
+        headers: Vec::new(),
+    }])
 }
 
 fn topology(kafka: &Kafka) -> Topology {

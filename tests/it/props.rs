@@ -15,7 +15,7 @@ use redrive::core::headers::{
 };
 use redrive::core::history::{self, History};
 use redrive::core::outcome::Verdict;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
 use redrive::core::position::{CommitMark, Offset, Origin, Partition, Sequence, TopicName, WriterId};
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::route::{Step, after_attempt, hop};
@@ -117,6 +117,7 @@ fn policy(ladder: Ladder) -> Policy {
     Policy {
         source: TopicName::new("orders"),
         tiers: ladder.delays.iter().map(|_| TopicName::new("tier")).collect(),
+        outputs: Outputs::default(),
         identity: IdentityPolicy::default(),
         in_place: InPlace { executions: 1, base: DAY, cap: DAY, budget: DAY },
         ladder,

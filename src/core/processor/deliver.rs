@@ -9,16 +9,20 @@ use hashbrown::hash_map::Entry as KeyEntry;
 
 use super::look::{Look, note_failure};
 use super::{Processor, Timer};
+use crate::core::class::{Class, ReasonName};
 use crate::core::classify::classify;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::event::{Action, Delivery};
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Entry, Pending, Settled, Stage, Unread};
-use crate::core::outcome::{Failure, Outcome, Verdict};
+use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
 use crate::core::route::{self, Next, Step};
 use crate::core::time::Now;
+
+/// The reason of a dead letter whose handler wrote to an output that the topology does not have.
+const NO_OUTPUT: ReasonName = ReasonName::from_static("no-such-output");
 
 impl Processor {
     pub(super) fn fetched(&mut self, at: (Partition, Epoch, Lane), records: Vec<Record>, now: Now) {
@@ -181,11 +185,27 @@ impl Processor {
         task.running = task.running.saturating_sub(1);
         self.running = self.running.saturating_sub(1);
         self.touched.insert(id.partition);
-        match outcome {
+        match self.checked(outcome) {
             Outcome::Done(outputs) => {
                 self.settle(id, pending.envelope, Disposition::Emit(outputs), pending.key, now);
             }
             Outcome::Failed(failure) => self.failed(id, pending, failure, now),
+        }
+    }
+
+    /// A handler's output to nowhere would be lost: its record is a dead letter instead.
+    fn checked(&self, outcome: Outcome) -> Outcome {
+        let Outcome::Done(outputs) = &outcome else { return outcome };
+        let nowhere = |output: &&Output| self.policy.outputs.target(&output.to).is_none();
+        match outputs.iter().find(nowhere).map(|output| &output.to) {
+            None => outcome,
+            Some(OutputName::Main) => {
+                Outcome::failed(Class::Permanent, NO_OUTPUT, "the topology names no `output`")
+            }
+            Some(OutputName::Named(name)) => {
+                let detail = format!("the topology names no `{name}` under `outputs`");
+                Outcome::failed(Class::Permanent, NO_OUTPUT, detail)
+            }
         }
     }
 

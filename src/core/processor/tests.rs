@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::*;
 use crate::core::class::{Class, Reason};
 use crate::core::event::{AbortCause, Delivery, Target, Transaction, TransactionResult, Write};
-use crate::core::outcome::{Cause, Failure, Outcome, Output};
+use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;
 use crate::core::position::{CommitMark, Offset, Sequence, TierIndex};
 use crate::core::record::{Header, Record};
@@ -114,7 +114,12 @@ fn record(offset: i64, key: &str) -> Record {
 }
 
 fn done() -> Outcome {
-    Outcome::Done(vec![Output { key: None, value: Some(Bytes::from_static(b"out")), headers: vec![] }])
+    Outcome::Done(vec![Output {
+        to: OutputName::Main,
+        key: None,
+        value: Some(Bytes::from_static(b"out")),
+        headers: vec![],
+    }])
 }
 
 fn fails(class: Class) -> Outcome {

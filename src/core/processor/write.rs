@@ -19,13 +19,16 @@ pub(super) fn write_of(
 ) {
     let envelope = &*settled.envelope;
     match &settled.fate {
-        Disposition::Emit(outputs) => writes.extend(outputs.iter().map(|output| Write {
-            target: Target::Output,
-            partition,
-            timestamp: None,
-            key: output.key.clone(),
-            value: output.value.clone(),
-            headers: headers::of_output(&output.headers, envelope),
+        Disposition::Emit(outputs) => writes.extend(outputs.iter().filter_map(|output| {
+            Some(Write {
+                // Checked when the handler answered.
+                target: policy.outputs.target(&output.to)?,
+                partition,
+                timestamp: None,
+                key: output.key.clone(),
+                value: output.value.clone(),
+                headers: headers::of_output(&output.headers, envelope),
+            })
         })),
         Disposition::Retry { tier, due, .. } | Disposition::Hop { tier, due } => {
             let due = lane_due(policy, *tier, now).max(*due);

@@ -237,7 +237,10 @@ impl Work {
     fn topic(&self, target: Target) -> Result<&TopicName, Fault> {
         let pipeline = &self.settings.pipeline;
         let topic = match target {
-            Target::Output => pipeline.output.as_ref(),
+            Target::Output => pipeline.policy.outputs.main.as_ref(),
+            Target::Named(place) => {
+                pipeline.policy.outputs.named.get(usize::from(place)).map(|(_, topic)| topic)
+            }
             Target::Tier(tier) => pipeline.tiers.get(tier.index()).map(|tier| &tier.topic.name),
             Target::DeadLetter => Some(&pipeline.dead_letter.name),
         };
@@ -248,7 +251,7 @@ impl Work {
 /// A retry copy or dead letter keeps its partition for life; output goes where its key belongs.
 fn explicit_partition(write: &Write) -> Option<Partition> {
     match write.target {
-        Target::Output => None,
+        Target::Output | Target::Named(_) => None,
         Target::Tier(_) | Target::DeadLetter => Some(write.partition),
     }
 }

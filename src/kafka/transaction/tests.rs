@@ -76,6 +76,7 @@ impl Rig {
     fn topic(&self, target: Target) -> &str {
         match target {
             Target::Output => self.pipeline.output.as_ref().unwrap().as_str(),
+            Target::Named(place) => self.pipeline.policy.outputs.named[usize::from(place)].1.as_str(),
             Target::Tier(tier) => self.pipeline.tiers[tier.index()].topic.name.as_str(),
             Target::DeadLetter => self.pipeline.dead_letter.name.as_str(),
         }

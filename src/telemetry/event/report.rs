@@ -62,7 +62,7 @@ impl Happening for Reported<'_> {
 /// The word of a topic that is written: `output`, `retry.5s`, `dlq`.
 fn target_word(t: &Telemetry, target: Target) -> &str {
     match target {
-        Target::Output => "output",
+        Target::Output | Target::Named(_) => "output",
         Target::Tier(tier) => t.lane_label(crate::core::position::Lane::Tier(tier)),
         Target::DeadLetter => "dlq",
     }

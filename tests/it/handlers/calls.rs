@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redrive::core::class::{Class, ReasonName};
-use redrive::core::outcome::{Cause, Outcome, Output};
+use redrive::core::outcome::{Cause, Outcome, Output, OutputName};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
 use redrive::topology::model::{HttpHandler, Shown, Text};
@@ -47,7 +47,12 @@ async fn the_value_goes_out_and_comes_back_byte_for_byte() {
     for value in [every_byte(), long, b"\xef\xbb\xbf\r\n\r\n".to_vec()] {
         let outcome = deliver(&handler, &value).await;
         let envelope = envelope(None);
-        let output = Output { key: envelope.key, value: Some(value.into()), headers: envelope.foreign };
+        let output = Output {
+            to: OutputName::Main,
+            key: envelope.key,
+            value: Some(value.into()),
+            headers: envelope.foreign,
+        };
         assert!(outcome == Outcome::Done(vec![output]), "the value changed on its way");
     }
 }

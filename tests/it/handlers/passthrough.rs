@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use redrive::core::class::Class;
 use redrive::core::event::Delivery;
-use redrive::core::outcome::{Cause, Outcome, Output};
+use redrive::core::outcome::{Cause, Outcome, Output, OutputName};
 use redrive::handler::{Handler, Handlers, build};
 use redrive::topology::model::{FailRule, HandlerSpec, Passthrough, Pipeline};
 
@@ -40,6 +40,7 @@ fn the_value_is_handed_on_with_key_and_foreign_headers() {
     for value in [None, Some(&b""[..]), Some(b"value")] {
         let envelope = envelope(value);
         let output = Output {
+            to: OutputName::Main,
             key: envelope.key.clone(),
             value: envelope.value.clone(),
             headers: envelope.foreign.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::event::Target;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Policy, UnknownOutcome};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
 use redrive::core::position::{Lane, TierIndex, TopicName};
 use redrive::core::record::HeaderName;
 
@@ -211,6 +211,7 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
     Policy {
         source: TopicName::new(&topic_name(Topic::Source)),
         tiers: (0..tiers).map(|tier| TopicName::new(&topic_name(Lane::at(tier + 1).into()))).collect(),
+        outputs: Outputs { main: Some(TopicName::new(&topic_name(Topic::Output))), named: Vec::new() },
         identity: IdentityPolicy { event_id: header(EVENT_ID), operation_id: header(OPERATION_ID) },
         in_place: InPlace {
             executions: *random.pick(&[1, 1, 2, 3]),

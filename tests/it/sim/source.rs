@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redrive::core::class::Class;
 use redrive::core::event::Delivery;
-use redrive::core::outcome::{Cause, Failure, Outcome, Output};
+use redrive::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use redrive::core::position::Offset;
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::time::Timestamp;
@@ -137,6 +137,7 @@ fn failed(cause: Cause, retry_after: Option<Duration>) -> Outcome {
 fn done(seed: u64, source: Root, delivery: &Delivery) -> Outcome {
     let outputs = (0..outputs_of(seed, source))
         .map(|index| Output {
+            to: OutputName::Main,
             key: delivery.envelope.key.clone(),
             value: Some(Bytes::from(format!("out {} {index}", source))),
             headers: Vec::new(),

@@ -190,7 +190,7 @@ impl World {
 
     fn to_send(&self, slot: usize, write: &Write) -> (Place, Record) {
         let partition = match write.target {
-            Target::Output => {
+            Target::Output | Target::Named(_) => {
                 let word = write.key.iter().flat_map(|key| key.iter());
                 let hash = word.fold(0, |hash, byte| mix(hash ^ u64::from(*byte)));
                 (hash % self.plan.partitions as u64) as i32

@@ -168,3 +168,23 @@ fn an_operation_id_that_is_configured_and_missing_is_permanent() {
     assert_eq!(letter.target, Target::DeadLetter);
     assert_eq!(header(&letter.headers, "redrive-reason").unwrap(), Reason::NoOperationId.to_string());
 }
+
+#[test]
+fn an_output_goes_to_the_topic_of_its_name_and_one_to_nowhere_makes_a_dead_letter() {
+    let mut policy = policy(&[]);
+    policy.outputs.named = vec![("audit".to_owned(), crate::core::position::TopicName::new("orders.audit"))];
+    let mut worker = Worker::running(policy);
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b")]);
+    let to = |name| {
+        let to = OutputName::Named(std::borrow::Cow::Borrowed(name));
+        Outcome::Done(vec![Output { to, key: None, value: None, headers: vec![] }])
+    };
+    worker.answer(to("audit"));
+    worker.answer(to("nowhere"));
+    let writes = worker.end(TransactionResult::Committed).writes;
+    assert_eq!(
+        writes.iter().map(|write| write.target).collect::<Vec<_>>(),
+        [Target::Named(0), Target::DeadLetter]
+    );
+    assert_eq!(header(&writes[1].headers, "redrive-reason").unwrap(), "no-such-output");
+}

@@ -38,7 +38,7 @@ impl From<Lane> for Topic {
 impl From<Target> for Topic {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output => Self::Output,
+            Target::Output | Target::Named(_) => Self::Output,
             Target::Tier(tier) => Self::Tier(tier),
             Target::DeadLetter => Self::DeadLetter,
         }
