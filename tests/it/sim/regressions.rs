@@ -1,6 +1,6 @@
 //! Seeds that once failed, each with what it found.
 
-/// They always run.
+/// They always run. Whoever changes what a plan draws changes what a seed does: such seeds have to be found anew.
 pub(super) const SEEDS: &[u64] = &[
     // A blocked task whose probe failed for another reason was never tried again.
     352, 1394, 1403, 4499,
