@@ -41,12 +41,14 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::on(broker::Kafka::shared())
+        Self::with(broker::Kafka::shared(), |_| {})
     }
 
-    fn on(broker: &'static broker::Kafka) -> Self {
+    fn with(broker: &'static broker::Kafka, change: impl FnOnce(&mut Pipeline)) -> Self {
         let kafka = fixture::kafka(broker.bootstrap());
-        let pipeline = Arc::new(fixture::pipeline(&broker.name("tx")));
+        let mut pipeline = fixture::pipeline(&broker.name("tx"));
+        change(&mut pipeline);
+        let pipeline = Arc::new(pipeline);
         let output = pipeline.output.as_ref().unwrap();
         let tiers = pipeline.tiers.iter().map(|tier| &tier.topic.name);
         for topic in tiers.chain([&pipeline.source, output, &pipeline.dead_letter.name]) {

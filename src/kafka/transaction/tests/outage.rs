@@ -1,49 +1,69 @@
 use std::collections::BTreeMap;
+use std::thread;
 
 use super::*;
+use crate::kafka::broker::Kafka as Broker;
+use crate::kafka::stopwatch::Stopwatch;
+
+/// Results by kind.
+type Fates = BTreeMap<&'static str, usize>;
 
 #[test]
 fn across_a_broker_that_is_killed_and_comes_back_every_record_is_there_once() {
-    let broker: &'static broker::Kafka = Box::leak(Box::new(broker::Kafka::start()));
-    let rig = Rig::on(broker);
-    let mut fates: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut number = 1;
-    while number <= 300 {
-        if number == 100 || number == 200 {
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    broker.kill();
-                    broker.restart();
-                });
-                // Runs into the kill and out of it again.
-                number = settle(&rig, number, 50, &mut fates);
+    let broker: &'static Broker = Box::leak(Box::new(Broker::start()));
+    // A transaction times out before the broker is back.
+    let rig = Rig::with(broker, |pipeline| pipeline.workers.session_timeout = Duration::from_secs(4));
+    let mut fates = Fates::new();
+    let mut next = settle(&rig, 1..=50, &mut fates);
+    for _ in 0..2 {
+        thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                broker.kill();
+                broker.restart();
             });
-        }
-        number = settle(&rig, number, 1, &mut fates);
+            while !killer.is_finished() {
+                next = settle(&rig, next..=next, &mut fates);
+            }
+        });
+        next = settle(&rig, next..=next + 20, &mut fates);
     }
     println!("results over two kills: {fates:?}");
-    let expected: Vec<String> = (1..number).map(|number: u64| number.to_string()).collect();
+    let expected: Vec<String> = (1..next).map(|number: u64| number.to_string()).collect();
     assert_eq!(rig.values(TIER), expected);
 }
 
-/// Carries out `count` transactions as the core would: again after an abort, by the marks after an unknown outcome.
-fn settle(rig: &Rig, first: u64, count: u64, fates: &mut BTreeMap<&'static str, usize>) -> u64 {
-    let mut number = first;
-    while number < first + count {
-        let fate = match rig.transact(transaction(number, vec![write(TIER, number.to_string())])) {
-            TransactionResult::Committed => {
-                number += 1;
-                "committed"
+/// Carries out transactions as the core would: again after an abort, by the marks after an unknown outcome. Gives the
+/// number of the next.
+fn settle(rig: &Rig, numbers: std::ops::RangeInclusive<u64>, fates: &mut Fates) -> u64 {
+    let next = numbers.end() + 1;
+    for number in numbers {
+        let settled = (0..100).any(|_| {
+            let (fate, settled) = match rig.transact(transaction(number, vec![write(TIER, number.to_string())])) {
+                TransactionResult::Committed => ("committed", true),
+                TransactionResult::Aborted(_) => ("aborted", false),
+                TransactionResult::Fenced { .. } => ("fenced", false),
+                TransactionResult::Unknown if rig.read_back() == [(TASK, Some(mark(number)))] => {
+                    ("unknown, was committed", true)
+                }
+                TransactionResult::Unknown => ("unknown, was aborted", false),
+            };
+            *fates.entry(fate).or_default() += 1;
+            if !settled {
+                rejoin(rig);
             }
-            TransactionResult::Aborted(_) => "aborted",
-            TransactionResult::Fenced { .. } => "fenced",
-            TransactionResult::Unknown if rig.read_back() == [(TASK, Some(mark(number)))] => {
-                number += 1;
-                "unknown, committed"
-            }
-            TransactionResult::Unknown => "unknown, aborted",
-        };
-        *fates.entry(fate).or_default() += 1;
+            settled
+        });
+        assert!(settled, "transaction {number} is not settled: {fates:?}");
     }
-    number
+    next
+}
+
+/// As a worker does: an outage longer than the session costs the membership, which only polling brings back.
+fn rejoin(rig: &Rig) {
+    let clock = Stopwatch::start();
+    let _ = rig.member.poll(Duration::from_millis(200));
+    while rig.member.assignment().unwrap().count() == 0 {
+        assert!(clock.elapsed() < PATIENCE, "the member does not come back to the group");
+        let _ = rig.member.poll(Duration::from_millis(200));
+    }
 }
