@@ -139,5 +139,6 @@ fn text(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-#[cfg(all(test, feature = "broker-tests"))]
+#[cfg(test)]
+#[cfg(feature = "broker-tests")]
 mod tests;

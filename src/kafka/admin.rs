@@ -180,5 +180,6 @@ fn refuse(step: &mut Step, detail: String) {
     step.change = Change::Refuse(vec![problem]);
 }
 
-#[cfg(all(test, feature = "broker-tests"))]
+#[cfg(test)]
+#[cfg(feature = "broker-tests")]
 mod tests;

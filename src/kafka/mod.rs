@@ -4,7 +4,8 @@
 //! nothing about a record. No signature outside this module mentions a type of the client library.
 
 pub(crate) mod admin;
-#[cfg(all(test, feature = "broker-tests"))]
+#[cfg(test)]
+#[cfg(feature = "broker-tests")]
 #[path = "../../tests/support/kafka.rs"]
 pub(crate) mod broker;
 pub(crate) mod build;

@@ -79,13 +79,15 @@ impl Producer {
         if let Some(refusal) = self.client.context().authentication_failure() {
             return Err(InitError::Authentication(refusal));
         }
-        match error {
-            KafkaError::Transaction(error) if error.is_fatal() => match error.code() {
-                // Somebody else was initialised at the same time.
-                RDKafkaErrorCode::Fenced => Err(InitError::Again(detail)),
-                _ => Err(InitError::Never(detail)),
-            },
-            _ => Err(InitError::Again(detail)),
+        let fatal = if let KafkaError::Transaction(error) = error {
+            error.is_fatal().then(|| error.code())
+        } else {
+            None
+        };
+        match fatal {
+            // Fenced: somebody else was initialised at the same time.
+            None | Some(RDKafkaErrorCode::Fenced) => Err(InitError::Again(detail)),
+            Some(_) => Err(InitError::Never(detail)),
         }
     }
 
@@ -184,6 +186,7 @@ impl Producer {
         self.client.client().fatal_error().map(|(code, detail)| dead(code, detail))
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's list of errors is open")]
     fn sorted(&self, result: Result<(), KafkaError>) -> Result<(), Trouble> {
         let error = match result {
             Ok(()) => return Ok(()),
@@ -211,6 +214,7 @@ impl Producer {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the client's list of errors is open")]
 fn dead(code: RDKafkaErrorCode, detail: String) -> Trouble {
     match code {
         RDKafkaErrorCode::Fenced

@@ -113,11 +113,12 @@ where
     X: ClientContext,
     C: FromClientConfigAndContext<X>,
 {
-    config.create_with_context(context).map_err(|error| match error {
-        KafkaError::ClientConfig(_, detail, property, _) => {
+    config.create_with_context(context).map_err(|error| {
+        if let KafkaError::ClientConfig(_, detail, property, _) = error {
             SettingsError::Property { property, detail: masked(detail, kafka) }
+        } else {
+            SettingsError::Together { detail: masked(error.to_string(), kafka) }
         }
-        other => SettingsError::Together { detail: masked(other.to_string(), kafka) },
     })
 }
 

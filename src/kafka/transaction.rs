@@ -233,7 +233,7 @@ impl Work {
                 Err(HealError::Again(detail)) => detail,
                 Err(HealError::Never(detail)) => return Err(Fatal(detail)),
             };
-            tracing::debug!(detail, "the outcome of a transaction is not known yet");
+            tracing::warn!(detail, "the outcome of a transaction is not known yet");
             if self.ending.load(Ordering::Relaxed) {
                 return Ok(None);
             }
@@ -244,5 +244,6 @@ impl Work {
 /// The transactor cannot go on.
 struct Fatal(String);
 
-#[cfg(all(test, feature = "broker-tests"))]
+#[cfg(test)]
+#[cfg(feature = "broker-tests")]
 mod tests;

@@ -1,5 +1,7 @@
 //! A real Kafka for tests, started by the test run and ended with it, and plain ways to write and read it.
 
+#![allow(clippy::expect_used, reason = "a test that cannot reach its broker has failed")]
+
 use std::collections::BTreeSet;
 use std::env;
 use std::path::PathBuf;
@@ -28,6 +30,9 @@ pub(crate) struct Kafka {
     folder: PathBuf,
     bootstrap: String,
 }
+
+/// Key and value of a record to write.
+pub(crate) type KeyValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// A record as it lies in a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,12 +111,7 @@ impl Kafka {
     }
 
     /// Writes records without a transaction, to the given partition or where the key belongs.
-    pub(crate) fn produce(
-        &self,
-        topic: &str,
-        partition: Option<i32>,
-        records: &[(Option<&[u8]>, Option<&[u8]>)],
-    ) {
+    pub(crate) fn produce(&self, topic: &str, partition: Option<i32>, records: &[KeyValue<'_>]) {
         let plain = records.iter().map(|(key, value)| (*key, *value, OwnedHeaders::new()));
         self.produce_with_headers(topic, partition, plain);
     }
@@ -242,7 +242,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-#[allow(clippy::disallowed_methods, reason = "the bound of a test's wait")]
+#[expect(clippy::disallowed_methods, reason = "the bound of a test's wait")]
 fn now() -> Instant {
     Instant::now()
 }

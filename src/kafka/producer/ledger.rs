@@ -94,6 +94,7 @@ impl Ledger {
 }
 
 /// When several records fail, the one that says most: its own fault, then its topic's, then whatever fell with it.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the client's list of errors is open")]
 fn weight(code: RDKafkaErrorCode) -> u8 {
     match code {
         RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight => 0,

@@ -41,7 +41,6 @@ impl Marks {
     }
 
     /// The mark at the committed source offset of each task, after every pending transaction has ended.
-    #[expect(clippy::type_complexity, reason = "the shape of the core's event")]
     pub(super) fn committed(
         &self,
         partitions: &[Partition],

@@ -121,17 +121,15 @@ fn settings_of(kafka: &Kafka, pipeline: &Arc<Pipeline>) -> TransactorSettings {
 }
 
 fn result(answers: &Receiver<Answer>) -> TransactionResult {
-    match answers.recv_timeout(PATIENCE).unwrap() {
-        Answer::Transacted { result, .. } => result,
-        other => panic!("{other:?}"),
-    }
+    let answer = answers.recv_timeout(PATIENCE).unwrap();
+    let Answer::Transacted { result, .. } = answer else { panic!("{answer:?}") };
+    result
 }
 
 fn marks(answers: &Receiver<Answer>) -> Vec<(Partition, Option<CommitMark>)> {
-    match answers.recv_timeout(PATIENCE).unwrap() {
-        Answer::ReadBack { marks, .. } => marks,
-        other => panic!("{other:?}"),
-    }
+    let answer = answers.recv_timeout(PATIENCE).unwrap();
+    let Answer::ReadBack { marks, .. } = answer else { panic!("{answer:?}") };
+    marks
 }
 
 /// The `number`-th transaction of [`TASK`].

@@ -38,15 +38,16 @@ fn settle(rig: &Rig, numbers: std::ops::RangeInclusive<u64>, fates: &mut Fates) 
     let next = numbers.end() + 1;
     for number in numbers {
         let settled = (0..100).any(|_| {
-            let (fate, settled) = match rig.transact(transaction(number, vec![write(TIER, number.to_string())])) {
-                TransactionResult::Committed => ("committed", true),
-                TransactionResult::Aborted(_) => ("aborted", false),
-                TransactionResult::Fenced { .. } => ("fenced", false),
-                TransactionResult::Unknown if rig.read_back() == [(TASK, Some(mark(number)))] => {
-                    ("unknown, was committed", true)
-                }
-                TransactionResult::Unknown => ("unknown, was aborted", false),
-            };
+            let (fate, settled) =
+                match rig.transact(transaction(number, vec![write(TIER, number.to_string())])) {
+                    TransactionResult::Committed => ("committed", true),
+                    TransactionResult::Aborted(_) => ("aborted", false),
+                    TransactionResult::Fenced { .. } => ("fenced", false),
+                    TransactionResult::Unknown if rig.read_back() == [(TASK, Some(mark(number)))] => {
+                        ("unknown, was committed", true)
+                    }
+                    TransactionResult::Unknown => ("unknown, was aborted", false),
+                };
             *fates.entry(fate).or_default() += 1;
             if !settled {
                 rejoin(rig);

@@ -2,9 +2,10 @@ use super::*;
 use crate::core::event::AbortCause;
 
 fn unwritable(result: &TransactionResult) -> Option<Target> {
-    match result {
-        TransactionResult::Aborted(AbortCause::Unwritable { target, .. }) => Some(*target),
-        _ => None,
+    if let TransactionResult::Aborted(AbortCause::Unwritable { target, .. }) = result {
+        Some(*target)
+    } else {
+        None
     }
 }
 
