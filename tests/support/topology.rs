@@ -92,7 +92,7 @@ impl Draft {
                 // Records of any age stay.
                 kafka.create(pipeline.source.as_str(), self.partitions, &[("retention.ms", "-1")]);
             }
-            for output in &pipeline.output {
+            if let Some(output) = &pipeline.output {
                 kafka.create(output.as_str(), self.partitions, &[]);
             }
         }
