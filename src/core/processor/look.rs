@@ -63,6 +63,8 @@ impl Processor {
         let remaining = due.since(now.wall).min(due.since(lane_due));
         match route::hop(&self.policy.ladder, remaining) {
             Some(tier) if !remaining.is_zero() => {
+                // By this reader's clock from now on, or a writer's that was hours ahead would be waited for in full.
+                let due = now.wall.plus(remaining);
                 Look::Decided { envelope, fate: Disposition::Hop { tier, due } }
             }
             Some(_) | None => Look::Deliver { envelope, due: Some(due.max(lane_due)) },

@@ -195,6 +195,13 @@ impl Plan {
         }
     }
 
+    /// By how many milliseconds clocks jump.
+    pub(crate) fn clock_jumps(&self) -> impl Iterator<Item = i64> {
+        self.faults.iter().filter_map(|(_, fault)| {
+            if let Fault::ClockJump { millis, .. } = fault { Some(*millis) } else { None }
+        })
+    }
+
     /// After the faults every record must have its fate within this time.
     pub(crate) fn patience(&self) -> Duration {
         let ladder = &self.policy.ladder;

@@ -188,3 +188,14 @@ fn an_output_goes_to_the_topic_of_its_name_and_one_to_nowhere_makes_a_dead_lette
     );
     assert_eq!(header(&writes[1].headers, "redrive-reason").unwrap(), "no-such-output");
 }
+
+#[test]
+fn a_hop_takes_over_what_remains_and_not_the_clock_of_a_writer_that_was_ahead() {
+    let mut worker = Worker::running(policy(&[5]));
+    worker.skew = -3_600_000;
+    worker.fetch(Lane::Tier(TierIndex(0)), vec![waiting(0, 60_000)]);
+    worker.wait(5_000);
+    let write = worker.end(TransactionResult::Committed).writes.remove(0);
+    let now = WALL + 5_000 - 3_600_000;
+    assert_eq!(header(&write.headers, "redrive-due").unwrap(), (now + 55_000).to_string());
+}

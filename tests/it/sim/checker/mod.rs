@@ -79,6 +79,8 @@ pub(crate) struct Checker {
     seen: BTreeMap<(Holding, Lane, i64), Seen>,
     /// How far the calendar was ahead of whoever wrote a due time.
     due_skews: BTreeMap<(Place, i64), i64>,
+    /// The most that two clocks can differ, in milliseconds.
+    widest_skew: i64,
 }
 
 pub(super) fn broken<T>(id: InvariantId, detail: String) -> Result<T, Breach> {
@@ -100,6 +102,7 @@ impl Checker {
             formed: BTreeMap::new(),
             seen: BTreeMap::new(),
             due_skews: BTreeMap::new(),
+            widest_skew: plan.clock_jumps().map(i64::abs).sum(),
         }
     }
 
