@@ -9,10 +9,6 @@ use rdkafka::error::KafkaError;
 
 use crate::topology::model::{Kafka, Pipeline, Shown};
 
-/// The longest that a transaction may take; less where the session is short, since a transaction that outlives the
-/// session lets a zombie's records pin the last stable offset.
-const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// A client cannot be made from these settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsError {
@@ -97,9 +93,10 @@ pub(super) fn admin(kafka: &Kafka, name: &str) -> ClientConfig {
     Layers::of(kafka, name).user(kafka).done(kafka)
 }
 
-/// The transaction timeout of a pipeline's producers.
+/// The transaction timeout of a pipeline's producers; shorter than the session, since a transaction that outlives that
+/// lets a zombie's records pin the last stable offset.
 pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Duration {
-    TRANSACTION_TIMEOUT.min(pipeline.workers.session_timeout * 2 / 3)
+    pipeline.policy.flow.transaction_timeout
 }
 
 /// How long a record may be on its way to the broker.

@@ -68,11 +68,15 @@ fn an_unknown_property_is_named_and_a_secret_is_hidden() {
 }
 
 #[test]
-fn a_transaction_is_shorter_than_the_session() {
-    let mut pipeline = fixture::pipeline("p");
-    for seconds in [3, 6, 15, 60] {
-        pipeline.workers.session_timeout = Duration::from_secs(seconds);
-        assert!(transaction_timeout(&pipeline) < pipeline.workers.session_timeout);
+fn a_transaction_may_last_as_long_as_the_topology_says() {
+    let (kafka, mut pipeline) = (fixture::kafka("127.0.0.1:1"), fixture::pipeline("p"));
+    pipeline.workers.session_timeout = Duration::from_secs(60);
+    for seconds in [1, 10, 45] {
+        pipeline.policy.flow.transaction_timeout = Duration::from_secs(seconds);
+        let config = transactional_producer(&kafka, &pipeline, "id", 1000);
+        assert_eq!(config.get("transaction.timeout.ms"), Some(format!("{seconds}000").as_str()));
         assert!(message_timeout(&pipeline) < transaction_timeout(&pipeline));
+        let made: Result<BaseProducer<_>, _> = create(&config, DefaultProducerContext, &kafka);
+        assert_eq!(made.err(), None);
     }
 }
