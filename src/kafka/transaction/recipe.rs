@@ -1,5 +1,7 @@
 //! One transaction, whole: begin, produce, wait, check epochs, send offsets, commit; and what an error does to it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
@@ -89,7 +91,7 @@ impl Work {
                     Err(SendError::QueueFull) => self.settle(producer, transaction, bound)?,
                     // The client would commit without this record.
                     Err(SendError::Failed(code)) => {
-                        let cause = self.cause(producer, write, code);
+                        let cause = self.cause(producer, transaction, write, code);
                         return Err(Fault::Abort(cause, Wear::Sound));
                     }
                 }
@@ -106,34 +108,48 @@ impl Work {
         let Some(failure) = producer.delivery_failure() else {
             return Ok(());
         };
-        let mut code = failure.code;
-        match producer.transaction_error() {
+        let doom = match producer.transaction_error() {
             Some(dead @ (Trouble::Fenced(_) | Trouble::Broken(_))) => return Err(dead.into()),
-            // The coordinator refused a partition; the records only ran out of time.
-            Some(Trouble::Abort { code: doom, .. }) if fault::blame(code) == Blame::Unanswered => code = doom,
-            Some(Trouble::Abort { .. } | Trouble::Again(_)) | None => {}
-        }
-        let cause = match transaction.writes.get(failure.index) {
-            Some(write) => self.cause(producer, write, code),
-            None => AbortCause::Passing { detail: code.to_string() },
+            Some(Trouble::Abort { code, .. }) => Some(code),
+            Some(Trouble::Again(_)) | None => None,
+        };
+        let cause = match (transaction.writes.get(failure.index), doom) {
+            // The coordinator refused one partition and with it all others, whose records only ran out of time.
+            (Some(write), Some(doom)) if refuses_a_topic(doom) && ran_out_of_time(failure.code) => {
+                let (target, obstacle) = self
+                    .obstacle(producer, transaction)
+                    .map_or((write.target, String::new()), |(target, obstacle)| {
+                        (target, format!(": {obstacle}"))
+                    });
+                AbortCause::Unwritable { target, detail: format!("{doom}{obstacle}") }
+            }
+            (Some(write), Some(_) | None) => self.cause(producer, transaction, write, failure.code),
+            (None, Some(_) | None) => AbortCause::Passing { detail: failure.code.to_string() },
         };
         Err(Fault::Abort(cause, Wear::Worn))
     }
 
     /// Who is to blame for a record's error.
-    fn cause(&self, producer: &Producer, write: &Write, code: RDKafkaErrorCode) -> AbortCause {
+    fn cause(
+        &self,
+        producer: &Producer,
+        transaction: &Transaction,
+        write: &Write,
+        code: RDKafkaErrorCode,
+    ) -> AbortCause {
         let (target, detail) = (write.target, code.to_string());
         match fault::blame(code) {
             Blame::Record => fault::refused(target, write.partition, detail),
             Blame::Topic => AbortCause::Unwritable { target, detail },
             Blame::Unanswered => {
-                let obstacle = self
-                    .topic(target)
-                    .ok()
-                    .and_then(|topic| producer.topic_state(topic.as_str(), LOOK).ok())
-                    .and_then(|state| state.obstacle_after_timeout(explicit_partition(write)));
-                match obstacle {
-                    Some(obstacle) => {
+                let state =
+                    self.topic(target).ok().and_then(|topic| producer.topic_state(topic.as_str(), LOOK).ok());
+                let found = state.and_then(|state| {
+                    let own = state.obstacle_after_timeout(explicit_partition(write));
+                    own.map(|own| (target, own)).or_else(|| self.obstacle(producer, transaction))
+                });
+                match found {
+                    Some((target, obstacle)) => {
                         AbortCause::Unwritable { target, detail: format!("{detail}: {obstacle}") }
                     }
                     None => AbortCause::Passing { detail },
@@ -141,6 +157,24 @@ impl Work {
             }
             Blame::Nobody => AbortCause::Passing { detail },
         }
+    }
+
+    /// The first target of a transaction that plainly cannot be written, and why; none where the brokers do not answer.
+    fn obstacle(&self, producer: &Producer, transaction: &Transaction) -> Option<(Target, String)> {
+        let mut states = BTreeMap::new();
+        for write in &transaction.writes {
+            let state = match states.entry(write.target) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let topic = self.topic(write.target).ok()?;
+                    unknown.insert(producer.topic_state(topic.as_str(), LOOK).ok()?)
+                }
+            };
+            if let Some(obstacle) = state.obstacle(explicit_partition(write)) {
+                return Some((write.target, obstacle));
+            }
+        }
+        None
     }
 
     /// Whether what was wrong with a target still is; without an answer it is tried.
@@ -254,6 +288,14 @@ fn explicit_partition(write: &Write) -> Option<Partition> {
         Target::Output | Target::Named(_) => None,
         Target::Tier(_) | Target::DeadLetter => Some(write.partition),
     }
+}
+
+fn refuses_a_topic(doom: RDKafkaErrorCode) -> bool {
+    fault::blame(doom) == Blame::Topic
+}
+
+fn ran_out_of_time(code: RDKafkaErrorCode) -> bool {
+    fault::blame(code) == Blame::Unanswered
 }
 
 fn passing(detail: String) -> TransactionResult {

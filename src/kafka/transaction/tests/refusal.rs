@@ -88,6 +88,22 @@ fn a_missing_topic_is_unwritable_until_it_is_there() {
 }
 
 #[test]
+fn of_several_topics_the_missing_one_is_named() {
+    let rig = Rig::new();
+    let all = || vec![write(Target::Output, "out"), write(TIER, "late"), write(Target::DeadLetter, "dead")];
+    // Both producers know every topic, so it is the coordinator that refuses all of them together.
+    for number in 1..=2 {
+        assert_eq!(rig.transact(transaction(number, all())), TransactionResult::Committed);
+    }
+    rig.broker.delete(rig.topic(Target::DeadLetter));
+
+    for _ in 0..2 {
+        let result = rig.transact(transaction(3, all()));
+        assert_eq!(unwritable(&result), Some(Target::DeadLetter), "{result:?}");
+    }
+}
+
+#[test]
 fn a_missing_partition_is_unwritable() {
     let rig = Rig::new();
     rig.epochs.set(Partition(7), EPOCH);
