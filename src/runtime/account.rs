@@ -113,10 +113,7 @@ impl Account {
             return;
         }
         self.telemetry.emit(TaskLeft { partition });
-        let by: Vec<_> = self.blocked.keys().copied().collect();
-        for by in by {
-            self.unblock(by, &[partition]);
-        }
+        self.unblock_all(&[partition]);
         self.count();
     }
 
@@ -160,6 +157,8 @@ impl Account {
         self.telemetry.emit(Reported { report, now: self.clock.now().mono });
         match report {
             Report::Blocked { partitions, target, .. } => {
+                // A task is stopped by one topic at a time: what stopped it before no longer does.
+                self.unblock_all(partitions);
                 self.blocked.entry((*target).into()).or_default().extend(partitions);
                 self.health.blocked((*target).into());
             }
@@ -178,6 +177,12 @@ impl Account {
     pub(super) fn broker_found(&self) {
         self.health.unblocked(BlockedBy::Broker);
         self.telemetry.emit(BrokerFound { now: self.clock.now().mono });
+    }
+
+    fn unblock_all(&mut self, partitions: &[Partition]) {
+        for by in self.blocked.keys().copied().collect::<Vec<_>>() {
+            self.unblock(by, partitions);
+        }
     }
 
     fn unblock(&mut self, by: BlockedBy, partitions: &[Partition]) {

@@ -63,8 +63,9 @@ impl BlockedClock {
         all.into_iter().map(move |by| (by, passed))
     }
 
-    /// These tasks do not go on.
+    /// These tasks do not go on, whatever stopped them before.
     pub(super) fn block(&mut self, by: BlockedBy, tasks: &[Partition]) {
+        tasks.iter().for_each(|task| self.forget(*task));
         self.tasks.entry(by).or_default().extend(tasks);
     }
 
@@ -117,6 +118,16 @@ mod tests {
         assert_eq!(passed(&mut clock, 14), [(BlockedBy::Tier, 1)]);
         clock.unblock(BlockedBy::Tier, &[Partition(2)]);
         assert_eq!(passed(&mut clock, 20), []);
+    }
+
+    #[test]
+    fn a_task_is_blocked_by_what_stopped_it_last() {
+        let mut clock = BlockedClock::default();
+        clock.block(BlockedBy::Tier, &[Partition(1)]);
+        clock.block(BlockedBy::DeadLetter, &[Partition(1)]);
+        assert_eq!(passed(&mut clock, 3), [(BlockedBy::DeadLetter, 3)]);
+        clock.unblock(BlockedBy::DeadLetter, &[Partition(1)]);
+        assert_eq!(passed(&mut clock, 5), []);
     }
 
     #[test]
