@@ -2,6 +2,8 @@
 //!
 //! Try it with `cargo run --example handler -- TOPOLOGY`.
 
+use std::process::ExitCode;
+
 use redrive::core::class::{Class, ReasonName};
 use redrive::core::event::Delivery;
 use redrive::core::outcome::Outcome;
@@ -39,7 +41,17 @@ fn apply(operation: &[u8], amount: u64) -> Result<String, &'static str> {
     if amount.is_multiple_of(7) { Err("the ledger is busy") } else { Ok(format!("{operation}: {amount}")) }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("usage: handler TOPOLOGY")?;
     let topology = Topology::load(file.as_ref(), &Process)?;
     let handlers = Handlers::new().with("apply-payment", ApplyPayment);
