@@ -81,7 +81,7 @@ struct Timeline {
     executions: u32,
     /// From the first attempt to the last.
     longest_wait: Duration,
-    /// Whether the deadline ends it before the ladder does.
+    /// The reason of the dead letter at its end: the deadline may come before the end of the ladder.
     ended_by: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl Timeline {
             usize::try_from(policy.ladder.last_tier_repeats.saturating_sub(1)).unwrap_or(usize::MAX);
         let last = policy.ladder.delays.last().copied();
         let steps = policy.ladder.delays.iter().copied().chain(last.into_iter().cycle().take(repeats));
-        let (mut waits, mut longest_wait, mut ended_by) = (Vec::new(), Duration::ZERO, "ladder");
+        let (mut waits, mut longest_wait, mut ended_by) = (Vec::new(), Duration::ZERO, "exhausted");
         for wait in steps {
             let reached = longest_wait.saturating_add(wait);
             if reached.saturating_add(policy.handler_timeout) > policy.deadline {

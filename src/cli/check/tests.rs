@@ -65,7 +65,7 @@ pipeline payments
   dlq          shop.payments.dlq, kept 14d
   state        shop.payments.state, compacted
   output       payments.applied
-  ladder       5s → 1m → 10m ×3, then dead letter (ladder)
+  ladder       5s → 1m → 10m ×3, then dead letter (exhausted)
   at most      6 attempts, 18 executions; 31m 5s of waiting, deadline 2h
 
 pipeline audit
@@ -96,7 +96,7 @@ fn a_topology_that_compiles_is_told_in_json_without_secrets() {
         told["pipelines"][0]["ladder"],
         json!({
             "waits": ["5s", "1m", "10m", "10m", "10m"], "attempts": 6, "executions": 18,
-            "longest_wait": "1865s", "deadline": "2h", "ended_by": "ladder",
+            "longest_wait": "1865s", "deadline": "2h", "ended_by": "exhausted",
         })
     );
     assert!(!stdout.contains("hunter"), "{stdout}");
