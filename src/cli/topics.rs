@@ -60,14 +60,26 @@ pub(crate) fn run(args: &TopicsArgs, topology: &Topology, out: &mut dyn Write) -
             print(&plan, view.output, out)?;
             match plan.verdict() {
                 Verdict::Nothing => Ok(ExitCode::SUCCESS),
-                Verdict::Refused => Ok(planned(Verdict::Refused)),
+                Verdict::Refused => {
+                    told(view.output, "nothing is made as long as something is refused", out)?;
+                    Ok(planned(Verdict::Refused))
+                }
                 Verdict::Changes => {
                     admin::apply(topology, &plan)
                         .context("not everything was done; plan shows what is left")?;
+                    told(view.output, "done", out)?;
                     Ok(ExitCode::SUCCESS)
                 }
             }
         }
+    }
+}
+
+/// What apply came to, for people: scripts read the exit code.
+fn told(output: Output, what: &str, out: &mut dyn Write) -> io::Result<()> {
+    match output {
+        Output::Text => writeln!(out, "{what}"),
+        Output::Json => Ok(()),
     }
 }
 

@@ -69,10 +69,12 @@ pub(crate) enum VerifyError {
     #[error(transparent)]
     Admin(#[from] AdminError),
     /// Some topics are not as they must be.
-    #[error("the topics are not as the topology needs them:{list}\nhint: redrive topics apply")]
+    #[error("the topics are not as the topology needs them:{list}\nhint: {hint}")]
     Topics {
         /// One line each.
         list: String,
+        /// What to do.
+        hint: &'static str,
     },
 }
 
@@ -133,7 +135,11 @@ pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
     let (plan, found) = look(&brokers, topology)?;
     if plan.verdict() != plan::Verdict::Nothing {
         let list = plan.open().map(|step| format!("\n  {}", step.in_words())).collect();
-        return Err(VerifyError::Topics { list });
+        let hint = match plan.verdict() {
+            plan::Verdict::Refused => "correct what is refused, then `redrive topics apply`",
+            plan::Verdict::Nothing | plan::Verdict::Changes => "redrive topics apply",
+        };
+        return Err(VerifyError::Topics { list, hint });
     }
     let pipelines = topology.pipelines.iter().map(|pipeline| {
         let partitions = found.get(&pipeline.source).map_or(0, plan::Found::partitions);

@@ -201,7 +201,7 @@ impl Plan {
             self.warnings.push(Warning {
                 topic: wanted.topic.as_str().to_owned(),
                 text: format!(
-                    "`{replicas}` of at least {SAFE_REPLICATION} replicas: records are lost with their brokers"
+                    "`{replicas}` of the {SAFE_REPLICATION} replicas that are safe: a broker that is lost may take records with it"
                 ),
             });
         }
