@@ -130,7 +130,7 @@ impl<'a> Act<'a> {
             Kill::Ahead if !self.load.calm && calls >= u64::from(self.load.records) * 2 / 5 => {
                 victim.kill()?;
                 progress.tell(&format!(
-                    "process {} killed by SIGKILL after {} calls in all",
+                    "process {} killed by SIGKILL after {} calls in all: Kafka holds its partitions until its session ends",
                     victim.instance,
                     grouped(calls)
                 ));
