@@ -9,6 +9,10 @@ use rdkafka::error::KafkaError;
 
 use crate::topology::model::{Kafka, Pipeline, Shown};
 
+/// The client's own bound for the time between two polls. A worker polls every 100 ms; the client refuses a bound that is
+/// shorter than the session.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
+
 /// A client cannot be made from these settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsError {
@@ -43,6 +47,7 @@ pub(super) fn source_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfi
         .ours("partition.assignment.strategy", "cooperative-sticky")
         .ours("session.timeout.ms", &millis(session))
         .ours("heartbeat.interval.ms", &millis(session / 5))
+        .ours("max.poll.interval.ms", &millis(session.max(MAX_POLL_INTERVAL)))
         .done(kafka)
 }
 
@@ -65,7 +70,7 @@ pub(super) fn transactional_producer(
     transactional_id: &str,
     batch_bytes: usize,
 ) -> ClientConfig {
-    let transaction = transaction_timeout(pipeline);
+    let transaction = pipeline.policy.flow.transaction_timeout;
     Layers::of(kafka, &pipeline.group)
         .user(kafka)
         .ours("transactional.id", transactional_id)
@@ -93,15 +98,9 @@ pub(super) fn admin(kafka: &Kafka, name: &str) -> ClientConfig {
     Layers::of(kafka, name).user(kafka).done(kafka)
 }
 
-/// The transaction timeout of a pipeline's producers; shorter than the session, since a transaction that outlives that
-/// lets a zombie's records pin the last stable offset.
-pub(super) fn transaction_timeout(pipeline: &Pipeline) -> Duration {
-    pipeline.policy.flow.transaction_timeout
-}
-
 /// How long a record may be on its way to the broker.
 pub(super) fn message_timeout(pipeline: &Pipeline) -> Duration {
-    transaction_timeout(pipeline) * 4 / 5
+    pipeline.policy.flow.transaction_timeout * 4 / 5
 }
 
 /// Makes a client; the error names the property and hides secrets.

@@ -69,7 +69,7 @@ impl Work {
             }
         }
         let offsets = self.offsets(transaction)?;
-        let bound = settings::transaction_timeout(&self.settings.pipeline);
+        let bound = self.settings.pipeline.policy.flow.transaction_timeout;
         loop {
             match producer.send_offsets(&offsets, group, CALL) {
                 Ok(()) => return Ok(()),
@@ -209,7 +209,7 @@ impl Work {
     /// Commits. The call is repeated on the same producer for as long as the brokers may be deciding; after that, and
     /// after any error, only the committed marks know.
     fn commit(&mut self, slot: Slot) -> TransactionResult {
-        let bound = settings::transaction_timeout(&self.settings.pipeline) * 2;
+        let bound = self.settings.pipeline.policy.flow.transaction_timeout * 2;
         let clock = Stopwatch::start();
         while let Some(producer) = self.slots.producer(slot) {
             match producer.commit(CALL) {
@@ -251,7 +251,7 @@ impl Work {
     }
 
     fn abort(&self, slot: Slot) -> Result<(), Trouble> {
-        let bound = settings::transaction_timeout(&self.settings.pipeline);
+        let bound = self.settings.pipeline.policy.flow.transaction_timeout;
         let clock = Stopwatch::start();
         while let Some(producer) = self.slots.producer(slot) {
             match producer.abort(CALL) {

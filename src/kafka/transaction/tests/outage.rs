@@ -11,10 +11,10 @@ type Fates = BTreeMap<&'static str, usize>;
 #[test]
 fn across_a_broker_that_is_killed_and_comes_back_every_record_is_there_once() {
     let broker: &'static Broker = Box::leak(Box::new(Broker::start()));
-    // A transaction times out before the broker is back.
+    // A transaction times out before the broker is back, and so does the member's session.
     let rig = Rig::with(broker, |pipeline| {
         pipeline.workers.session_timeout = Duration::from_secs(4);
-        pipeline.policy.flow.transaction_timeout = Duration::from_secs(2);
+        pipeline.policy.flow.transaction_timeout = Duration::from_millis(2_600);
     });
     let mut fates = Fates::new();
     let mut next = settle(&rig, 1..=50, &mut fates);
