@@ -143,6 +143,17 @@ pub enum AbortCause {
     },
 }
 
+impl AbortCause {
+    /// The client's words.
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Passing { detail } | Self::Unwritable { detail, .. } | Self::Refused { detail, .. } => {
+                detail
+            }
+        }
+    }
+}
+
 /// A topic that the core writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {

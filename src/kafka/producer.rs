@@ -44,6 +44,18 @@ pub(super) enum Trouble {
     Broken(String),
 }
 
+impl Trouble {
+    /// The client's words.
+    pub(super) fn into_detail(self) -> String {
+        match self {
+            Self::Again(detail)
+            | Self::Abort { detail, .. }
+            | Self::Fenced(detail)
+            | Self::Broken(detail) => detail,
+        }
+    }
+}
+
 /// Why a record could not even be queued. The transaction could be committed without it, and must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SendError {

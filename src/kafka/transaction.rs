@@ -10,13 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::core::event::{Transaction, TransactionId, TransactionResult};
 use crate::core::position::{CommitMark, Partition};
 use crate::kafka::epochs::Epochs;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::settings::SettingsError;
+use crate::telemetry::Telemetry;
 use crate::topology::model::{Kafka, Pipeline};
+
+/// Between two tries to learn an outcome, of which the first failed at once.
+const PAUSE: Duration = Duration::from_secs(1);
 
 mod fault;
 mod marks;
@@ -126,10 +131,11 @@ impl Transactor {
     pub(crate) fn start(
         settings: TransactorSettings,
         epochs: Arc<Epochs>,
+        telemetry: Arc<Telemetry>,
         answer: impl Fn(Answer) + Send + 'static,
     ) -> Result<Self, TransactorError> {
         let settings = Arc::new(settings);
-        let slots = Slots::start(Arc::clone(&settings))?;
+        let slots = Slots::start(Arc::clone(&settings), telemetry)?;
         let marks = Marks::new(&settings)?;
         let (jobs, inbox) = channel();
         let ending = Arc::new(AtomicBool::new(false));
@@ -237,6 +243,7 @@ impl Work {
             if self.ending.load(Ordering::Relaxed) {
                 return Ok(None);
             }
+            thread::sleep(PAUSE);
         }
     }
 }

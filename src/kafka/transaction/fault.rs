@@ -12,7 +12,7 @@ pub(super) enum Fault {
     /// It is to be aborted.
     Abort(AbortCause, Wear),
     /// The producer was fenced.
-    Fenced,
+    Fenced(String),
     /// The producer is dead, or nobody knows.
     Broken(String),
 }
@@ -45,7 +45,7 @@ impl From<Trouble> for Fault {
         match trouble {
             Trouble::Again(detail) => Self::Abort(AbortCause::Passing { detail }, Wear::Worn),
             Trouble::Abort { detail, .. } => Self::Abort(AbortCause::Passing { detail }, Wear::Sound),
-            Trouble::Fenced(_) => Self::Fenced,
+            Trouble::Fenced(detail) => Self::Fenced(detail),
             Trouble::Broken(detail) => Self::Broken(detail),
         }
     }

@@ -17,6 +17,7 @@ use crate::kafka::stopwatch::Stopwatch;
 use crate::kafka::transaction::fault::{self, Blame, Fault, Wear};
 use crate::kafka::transaction::slots::{HealError, Slot};
 use crate::kafka::transaction::{Fatal, Work};
+use crate::telemetry::event::RemakeCause;
 
 /// One call to the coordinator; repeated where the transaction leaves time.
 const CALL: Duration = Duration::from_secs(5);
@@ -211,36 +212,44 @@ impl Work {
     fn commit(&mut self, slot: Slot) -> TransactionResult {
         let bound = self.settings.pipeline.policy.flow.transaction_timeout * 2;
         let clock = Stopwatch::start();
-        while let Some(producer) = self.slots.producer(slot) {
+        let trouble = loop {
+            let Some(producer) = self.slots.producer(slot) else { break None };
             match producer.commit(CALL) {
                 Ok(()) => return TransactionResult::Committed,
                 Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
-                Err(trouble) => {
-                    tracing::debug!(?trouble, "a commit without a verdict");
-                    break;
-                }
+                Err(trouble) => break Some(trouble),
             }
-        }
+        };
         // It must not speak again: a late request could end a later transaction (no epoch is raised per transaction).
-        self.slots.discard(slot);
+        let detail = trouble.map(Trouble::into_detail).unwrap_or_default();
+        self.slots.discard(slot, RemakeCause::Unknown, detail);
         TransactionResult::Unknown
     }
 
     /// Ends a transaction whose commit was never sent.
     fn give_up(&mut self, slot: Slot, fault: Fault, clock: Stopwatch) -> TransactionResult {
-        let (result, wear) = match fault {
-            Fault::Abort(cause, wear) => match self.abort(slot) {
-                Ok(()) => (TransactionResult::Aborted(cause), wear),
-                Err(Trouble::Fenced(_)) => (TransactionResult::Fenced { after: clock.elapsed() }, Wear::Worn),
-                Err(Trouble::Again(_) | Trouble::Abort { .. } | Trouble::Broken(_)) => {
-                    (TransactionResult::Aborted(cause), Wear::Worn)
-                }
-            },
-            Fault::Fenced => (TransactionResult::Fenced { after: clock.elapsed() }, Wear::Worn),
-            Fault::Broken(detail) => (passing(detail), Wear::Worn),
+        let fenced = |detail| {
+            let worn = (RemakeCause::Fenced, detail);
+            (TransactionResult::Fenced { after: clock.elapsed() }, Some(worn))
         };
-        if wear == Wear::Worn {
-            self.slots.discard(slot);
+        let (result, worn) = match fault {
+            Fault::Abort(cause, wear) => match (self.abort(slot), wear) {
+                (Ok(()), Wear::Sound) => (TransactionResult::Aborted(cause), None),
+                (Ok(()), Wear::Worn) => {
+                    let worn = (RemakeCause::Error, cause.detail().to_owned());
+                    (TransactionResult::Aborted(cause), Some(worn))
+                }
+                (Err(Trouble::Fenced(detail)), _) => fenced(detail),
+                (
+                    Err(Trouble::Again(detail) | Trouble::Abort { detail, .. } | Trouble::Broken(detail)),
+                    _,
+                ) => (TransactionResult::Aborted(cause), Some((RemakeCause::Error, detail))),
+            },
+            Fault::Fenced(detail) => fenced(detail),
+            Fault::Broken(detail) => (passing(detail.clone()), Some((RemakeCause::Error, detail))),
+        };
+        if let Some((cause, detail)) = worn {
+            self.slots.discard(slot, cause, detail);
             // Now rather than before the next transaction: what is open holds back every reader. Where it fails now it
             // is done then.
             if let Err(error) = self.slots.heal() {

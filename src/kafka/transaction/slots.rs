@@ -1,17 +1,23 @@
 //! The two producers of a worker, and making them anew.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use crate::kafka::producer::{InitError, Producer};
-use crate::kafka::settings;
+use crate::kafka::settings as client_settings;
 use crate::kafka::stopwatch::Stopwatch;
 use crate::kafka::transaction::{TransactorError, TransactorSettings};
+use crate::telemetry::Telemetry;
+use crate::telemetry::event::{ProducerRemade, RemakeCause};
 
 /// At start brokers may just be coming up.
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// Later the worker waits for the answer, and asks again.
 const HEAL_WITHIN: Duration = Duration::from_secs(10);
+
+/// Between two tries of which the first failed at once.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,17 +39,29 @@ pub(super) enum HealError {
 /// one too: its open transaction would hold back every reader.
 pub(super) struct Slots {
     settings: Arc<TransactorSettings>,
-    first: Option<Producer>,
-    second: Option<Producer>,
+    telemetry: Arc<Telemetry>,
+    first: Place,
+    second: Place,
     turn: Slot,
 }
 
+enum Place {
+    Living(Producer),
+    /// Given up, and why.
+    Empty {
+        cause: RemakeCause,
+        detail: String,
+    },
+}
+
 impl Slots {
-    pub(super) fn start(settings: Arc<TransactorSettings>) -> Result<Self, TransactorError> {
-        let mut slots = Self { settings, first: None, second: None, turn: Slot::First };
-        slots.first = Some(slots.make(Slot::First, START_WITHIN)?);
-        slots.second = Some(slots.make(Slot::Second, START_WITHIN)?);
-        Ok(slots)
+    pub(super) fn start(
+        settings: Arc<TransactorSettings>,
+        telemetry: Arc<Telemetry>,
+    ) -> Result<Self, TransactorError> {
+        let first = Place::Living(make(&settings, Slot::First, START_WITHIN)?);
+        let second = Place::Living(make(&settings, Slot::Second, START_WITHIN)?);
+        Ok(Self { settings, telemetry, first, second, turn: Slot::First })
     }
 
     /// Whose turn it is, changing it.
@@ -58,65 +76,77 @@ impl Slots {
 
     /// The producer of a slot, if it lives.
     pub(super) fn producer(&self, slot: Slot) -> Option<&Producer> {
-        match slot {
-            Slot::First => self.first.as_ref(),
-            Slot::Second => self.second.as_ref(),
+        let place = match slot {
+            Slot::First => &self.first,
+            Slot::Second => &self.second,
+        };
+        match place {
+            Place::Living(producer) => Some(producer),
+            Place::Empty { .. } => None,
         }
     }
 
     /// Gives a producer up: nobody knows what it would still do.
-    pub(super) fn discard(&mut self, slot: Slot) {
-        *self.place(slot) = None;
+    pub(super) fn discard(&mut self, slot: Slot, cause: RemakeCause, detail: String) {
+        *self.place(slot) = Place::Empty { cause, detail };
     }
 
     /// Makes the missing producers anew, which ends the transactions that they left open.
     pub(super) fn heal(&mut self) -> Result<(), HealError> {
         for slot in [Slot::First, Slot::Second] {
-            if self.producer(slot).is_none() {
-                let made = self.make(slot, HEAL_WITHIN).map_err(|error| match error {
-                    TransactorError::Unreachable { .. } | TransactorError::Thread { .. } => {
-                        HealError::Again(error.to_string())
-                    }
-                    TransactorError::Settings(_)
-                    | TransactorError::Authentication { .. }
-                    | TransactorError::Refused { .. } => HealError::Never(error.to_string()),
-                })?;
-                *self.place(slot) = Some(made);
+            if self.producer(slot).is_some() {
+                continue;
+            }
+            let made = make(&self.settings, slot, HEAL_WITHIN).map_err(|error| match error {
+                TransactorError::Unreachable { .. } | TransactorError::Thread { .. } => {
+                    HealError::Again(error.to_string())
+                }
+                TransactorError::Settings(_)
+                | TransactorError::Authentication { .. }
+                | TransactorError::Refused { .. } => HealError::Never(error.to_string()),
+            })?;
+            match std::mem::replace(self.place(slot), Place::Living(made)) {
+                Place::Empty { cause, detail } => {
+                    self.telemetry.emit(ProducerRemade { cause, detail: &detail });
+                }
+                Place::Living(_) => {}
             }
         }
         Ok(())
     }
 
-    fn place(&mut self, slot: Slot) -> &mut Option<Producer> {
+    fn place(&mut self, slot: Slot) -> &mut Place {
         match slot {
             Slot::First => &mut self.first,
             Slot::Second => &mut self.second,
         }
     }
+}
 
-    fn make(&self, slot: Slot, bound: Duration) -> Result<Producer, TransactorError> {
-        let TransactorSettings { kafka, pipeline, transactional_id, batch_bytes } = &*self.settings;
-        let number = match slot {
-            Slot::First => 0,
-            Slot::Second => 1,
-        };
-        let id = format!("{transactional_id}.{number}");
-        let config = settings::transactional_producer(kafka, pipeline, &id, *batch_bytes);
-        let clock = Stopwatch::start();
-        loop {
-            let producer = Producer::make(&config, kafka)?;
-            let left = clock.left_of(bound).unwrap_or(Duration::from_millis(1));
-            let detail = match producer.initialise(left) {
-                Ok(()) => return Ok(producer),
-                Err(InitError::Authentication(detail)) => {
-                    return Err(TransactorError::Authentication { detail });
-                }
-                Err(InitError::Never(detail)) => return Err(TransactorError::Refused { id, detail }),
-                Err(InitError::Again(detail)) => detail,
-            };
-            if clock.left_of(bound).is_none() {
-                return Err(TransactorError::Unreachable { id, seconds: bound.as_secs(), detail });
+/// Makes the producer of a slot and fences its past, within `bound`.
+fn make(settings: &TransactorSettings, slot: Slot, bound: Duration) -> Result<Producer, TransactorError> {
+    let TransactorSettings { kafka, pipeline, transactional_id, batch_bytes } = settings;
+    let number = match slot {
+        Slot::First => 0,
+        Slot::Second => 1,
+    };
+    let id = format!("{transactional_id}.{number}");
+    let config = client_settings::transactional_producer(kafka, pipeline, &id, *batch_bytes);
+    let clock = Stopwatch::start();
+    loop {
+        let producer = Producer::make(&config, kafka)?;
+        let left = clock.left_of(bound).unwrap_or(Duration::from_millis(1));
+        let detail = match producer.initialise(left) {
+            Ok(()) => return Ok(producer),
+            Err(InitError::Authentication(detail)) => {
+                return Err(TransactorError::Authentication { detail });
             }
+            Err(InitError::Never(detail)) => return Err(TransactorError::Refused { id, detail }),
+            Err(InitError::Again(detail)) => detail,
+        };
+        if clock.left_of(bound).is_none() {
+            return Err(TransactorError::Unreachable { id, seconds: bound.as_secs(), detail });
         }
+        thread::sleep(PAUSE);
     }
 }

@@ -15,6 +15,8 @@ use crate::kafka::broker::{self, PATIENCE};
 use crate::kafka::epochs::Epochs;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::{fixture, settings};
+use crate::telemetry::Telemetry;
+use crate::telemetry::metrics::Metrics;
 use crate::topology::model::{Kafka, Pipeline};
 
 mod commit;
@@ -35,6 +37,7 @@ struct Rig {
     pipeline: Arc<Pipeline>,
     epochs: Arc<Epochs>,
     member: BaseConsumer<DefaultConsumerContext>,
+    metrics: Metrics,
     transactor: Transactor,
     answers: Receiver<Answer>,
 }
@@ -57,8 +60,9 @@ impl Rig {
         let member = member(&kafka, &pipeline);
         let epochs = Arc::new(Epochs::default());
         epochs.set(TASK, EPOCH);
-        let (transactor, answers) = start(&kafka, &pipeline, &epochs);
-        Self { broker, kafka, pipeline, epochs, member, transactor, answers }
+        let metrics = Metrics::new("t");
+        let (transactor, answers) = start(&kafka, &pipeline, &epochs, &metrics);
+        Self { broker, kafka, pipeline, epochs, member, metrics, transactor, answers }
     }
 
     fn group(&self) -> GroupMetadata {
@@ -103,12 +107,22 @@ fn member(kafka: &Kafka, pipeline: &Pipeline) -> BaseConsumer<DefaultConsumerCon
     member
 }
 
-fn start(kafka: &Kafka, pipeline: &Arc<Pipeline>, epochs: &Arc<Epochs>) -> (Transactor, Receiver<Answer>) {
+fn start(
+    kafka: &Kafka,
+    pipeline: &Arc<Pipeline>,
+    epochs: &Arc<Epochs>,
+    metrics: &Metrics,
+) -> (Transactor, Receiver<Answer>) {
     let (sender, answers) = channel();
-    let transactor = Transactor::start(settings_of(kafka, pipeline), Arc::clone(epochs), move |answer| {
+    let (settings, telemetry) = (settings_of(kafka, pipeline), telemetry(metrics, pipeline));
+    let transactor = Transactor::start(settings, Arc::clone(epochs), telemetry, move |answer| {
         let _ = sender.send(answer);
     });
     (transactor.unwrap(), answers)
+}
+
+fn telemetry(metrics: &Metrics, pipeline: &Pipeline) -> Arc<Telemetry> {
+    Arc::new(Telemetry::new(metrics, pipeline, 0))
 }
 
 fn settings_of(kafka: &Kafka, pipeline: &Arc<Pipeline>) -> TransactorSettings {

@@ -40,11 +40,11 @@ impl Worker {
         let (kafka, pipeline) = (&settings.transactor.kafka, &settings.transactor.pipeline);
         let epochs = Arc::new(Epochs::default());
         let answers = notes.clone();
-        let transactor =
-            Transactor::start(settings.transactor.clone(), Arc::clone(&epochs), move |answer| {
-                // A worker that is gone waits for no answer.
-                let _ = answers.send(Note::Transactor(answer));
-            })?;
+        let (settled, telemetry) = (settings.transactor.clone(), account.telemetry());
+        let transactor = Transactor::start(settled, Arc::clone(&epochs), telemetry, move |answer| {
+            // A worker that is gone waits for no answer.
+            let _ = answers.send(Note::Transactor(answer));
+        })?;
         let answers = notes.clone();
         let lookup = Lookup::start(kafka, pipeline, settings.standing, move |found| {
             let _ = answers.send(Note::Looked(found));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
-use crate::core::event::{AbortCause, TransactionResult};
+use crate::core::event::TransactionResult;
 use crate::telemetry::Telemetry;
 use crate::telemetry::event::Happening;
 
@@ -32,11 +32,7 @@ impl Happening for TransactionEnded<'_> {
             }
             TransactionResult::Aborted(cause) => {
                 series.aborted.inc();
-                let detail = match cause {
-                    AbortCause::Passing { detail }
-                    | AbortCause::Unwritable { detail, .. }
-                    | AbortCause::Refused { detail, .. } => detail,
-                };
+                let detail = cause.detail();
                 warn!(
                     pipeline = t.pipeline,
                     worker = t.worker,

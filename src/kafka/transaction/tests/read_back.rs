@@ -36,7 +36,7 @@ fn what_a_dead_process_left_open_is_aborted_before_its_marks_are_told() {
     dead.send_offsets(&offsets, &group, PATIENCE).unwrap();
     drop(dead);
 
-    let (transactor, answers) = start(&rig.kafka, &rig.pipeline, &rig.epochs);
+    let (transactor, answers) = start(&rig.kafka, &rig.pipeline, &rig.epochs, &Metrics::new("t"));
     transactor.read_back(TransactionId(9), vec![TASK]);
 
     assert_eq!(marks(&answers), [(TASK, Some(mark(1)))]);

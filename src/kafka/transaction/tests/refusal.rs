@@ -129,7 +129,8 @@ fn small_records_go_through_a_topic_that_takes_small_batches_only() {
         batch_bytes: 10_000,
         ..settings_of(&rig.kafka, &pipeline)
     };
-    let transactor = Transactor::start(settings, Arc::clone(&rig.epochs), move |answer| {
+    let telemetry = telemetry(&rig.metrics, &rig.pipeline);
+    let transactor = Transactor::start(settings, Arc::clone(&rig.epochs), telemetry, move |answer| {
         let _ = sender.send(answer);
     });
 
