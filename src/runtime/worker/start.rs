@@ -14,6 +14,7 @@ use crate::runtime::account::Account;
 use crate::runtime::clock::Clock;
 use crate::runtime::deliveries::Deliveries;
 use crate::runtime::inbox::{Channel, Note, Wakes};
+use crate::runtime::panic::AbortOnPanic;
 use crate::runtime::reading::Reading;
 use crate::runtime::worker::{Reach, Worker, WorkerError, WorkerSettings};
 
@@ -39,14 +40,18 @@ impl Worker {
         let Parts { handler, runtime, clock, account, channel: Channel { notes, inbox } } = parts;
         let (kafka, pipeline) = (&settings.transactor.kafka, &settings.transactor.pipeline);
         let epochs = Arc::new(Epochs::default());
-        let answers = notes.clone();
+        let (answers, abort) = (notes.clone(), AbortOnPanic);
         let (settled, telemetry) = (settings.transactor.clone(), account.telemetry());
         let transactor = Transactor::start(settled, Arc::clone(&epochs), telemetry, move |answer| {
+            // Owned by the transactor's thread and dropped with it: this worker would wait for ever for one that is gone.
+            let _ = &abort;
             // A worker that is gone waits for no answer.
             let _ = answers.send(Note::Transactor(answer));
         })?;
-        let answers = notes.clone();
+        let (answers, abort) = (notes.clone(), AbortOnPanic);
         let lookup = Lookup::start(kafka, pipeline, settings.standing, move |found| {
+            // As above.
+            let _ = &abort;
             let _ = answers.send(Note::Looked(found));
         })?;
         let wakes = Wakes::new(notes.clone());
