@@ -7,6 +7,12 @@ use crate::runtime::worker::{Step, UnderWay, Worker, WorkerError};
 
 impl Worker {
     /// Does one thing; answers that are there at once become events.
+    ///
+    /// Nothing is begun for a task that was lost meanwhile:
+    ///
+    /// 1. records of a task wait to be told to the core;
+    /// 2. the group takes the task, and everything that works for it is ended;
+    /// 3. the core, which has not been told of 2 yet, wants the records of 1 handled, and more of them.
     pub(super) fn carry_out(&mut self, action: Action) -> Result<Step, WorkerError> {
         match action {
             Action::Restore { partition, epoch } => {
@@ -15,11 +21,17 @@ impl Worker {
             }
             Action::Open { partition, epoch, lanes } => self.open(partition, epoch, &lanes)?,
             Action::Fetch { partition, epoch, lane, most } => {
-                let id = LaneId { partition, lane };
-                let met = self.reading.demand(id, epoch, most);
-                self.met(id, met);
+                if self.epochs.is_current(partition, epoch) {
+                    let id = LaneId { partition, lane };
+                    let met = self.reading.demand(id, epoch, most);
+                    self.met(id, met);
+                }
             }
-            Action::Handle(delivery) => self.due.extend(self.deliveries.begin(*delivery)),
+            Action::Handle(delivery) => {
+                if self.epochs.is_current(delivery.id.partition, delivery.id.epoch) {
+                    self.due.extend(self.deliveries.begin(*delivery));
+                }
+            }
             Action::Transact(transaction) => self.transact(transaction),
             Action::ReadBack { transaction, partitions } => {
                 self.transactor.read_back(transaction, partitions)
@@ -32,7 +44,6 @@ impl Worker {
     }
 
     fn open(&mut self, partition: Partition, epoch: Epoch, lanes: &[Offset]) -> Result<(), WorkerError> {
-        // The task may have been lost while this was under way.
         if self.epochs.is_current(partition, epoch) {
             self.reading.open(&self.settings.transactor.pipeline, partition, lanes)?;
             self.account.opened(partition);
