@@ -270,6 +270,9 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.consumer.context().end();
-        self.open.clear();
+        // Also the answer to a change of the group that has none yet: the client would wait for it for ever.
+        if let Err(error) = self.end(|_| true) {
+            tracing::debug!(%error, "the lanes could not be ended");
+        }
     }
 }
