@@ -21,12 +21,16 @@ use crate::kafka::error::ClientError;
 use crate::kafka::reader::LaneId;
 use crate::kafka::settings;
 use crate::kafka::start::{LogRange, Resolver, Standing};
+use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline};
 
 /// How long one question may hold up the others.
 const TRY: Duration = Duration::from_millis(500);
 /// Between two rounds of tries that gave nothing.
 const PAUSE: Duration = Duration::from_millis(100);
+/// People are told of a question that is open for so long: a take-over waits for one pending transaction at most, 10 s
+/// where the topology says nothing else, and for the broker's own check of it.
+const LONG: Duration = Duration::from_secs(30);
 
 /// What a lookup found.
 #[derive(Debug)]
@@ -59,6 +63,13 @@ pub(crate) enum Found {
         /// The end of the log.
         end: Offset,
     },
+    /// What a task must know to go on has been asked for long. Told once, while the question stays open.
+    Waits {
+        /// The task.
+        partition: Partition,
+        /// The client's words.
+        detail: String,
+    },
     /// Answer to [`Lookup::reach`]: a broker answers.
     Broker,
     /// The lookup thread cannot go on.
@@ -79,7 +90,7 @@ pub(crate) struct Loss {
 /// The thread that asks.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    questions: Option<Sender<Question>>,
+    orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -88,6 +99,10 @@ enum Question {
     Task { partition: Partition, epoch: Epoch },
     Position { id: LaneId, topic: TopicName, next: Offset, epoch: Epoch },
     Reach,
+}
+
+enum Order {
+    Ask(Question),
     Forget(Partition),
 }
 
@@ -106,6 +121,16 @@ impl About {
             Self::Task(of) | Self::Lane(LaneId { partition: of, .. }) => of == partition,
         }
     }
+
+    /// What people are told of a question that has been open for long; an outage is told on its own.
+    fn waits(self, detail: String) -> Option<Found> {
+        match self {
+            Self::Broker => None,
+            Self::Task(partition) | Self::Lane(LaneId { partition, .. }) => {
+                Some(Found::Waits { partition, detail })
+            }
+        }
+    }
 }
 
 impl Lookup {
@@ -118,44 +143,44 @@ impl Lookup {
     ) -> Result<Self, ClientError> {
         let config = settings::lane_consumer(kafka, pipeline);
         let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
-        let (questions, inbox) = crossbeam_channel::unbounded();
+        let (orders, inbox) = crossbeam_channel::unbounded();
         let asker = Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone(), standing };
         let spawned = thread::Builder::new()
             .name(format!("{}-lookup", pipeline.name))
             .spawn(move || asker.run(&inbox, &answer));
         let thread = spawned.map_err(|source: io::Error| ClientError::Thread { client: "lookup", source })?;
-        Ok(Self { questions: Some(questions), thread: Some(thread) })
+        Ok(Self { orders: Some(orders), thread: Some(thread) })
     }
 
     /// Asks where the lanes of a task go on.
     pub(crate) fn restore(&self, partition: Partition, epoch: Epoch) {
-        self.ask(Question::Task { partition, epoch });
+        self.order(Order::Ask(Question::Task { partition, epoch }));
     }
 
     /// Asks where a lane goes on that found nothing at `next`.
     pub(crate) fn lost_position(&self, id: LaneId, topic: TopicName, next: Offset, epoch: Epoch) {
-        self.ask(Question::Position { id, topic, next, epoch });
+        self.order(Order::Ask(Question::Position { id, topic, next, epoch }));
     }
 
     /// Asks for any answer of a broker.
     pub(crate) fn reach(&self) {
-        self.ask(Question::Reach);
+        self.order(Order::Ask(Question::Reach));
     }
 
     /// Drops all questions about a task.
     pub(crate) fn forget(&self, partition: Partition) {
-        self.ask(Question::Forget(partition));
+        self.order(Order::Forget(partition));
     }
 
-    fn ask(&self, question: Question) {
+    fn order(&self, order: Order) {
         // The thread ends before its lookup only after it has said why.
-        let _ = self.questions.as_ref().map(|questions| questions.send(question));
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 }
 
 impl Drop for Lookup {
     fn drop(&mut self) {
-        self.questions = None;
+        self.orders = None;
         // It ends within one try. A panic there has been told by the panic hook.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -172,6 +197,7 @@ type Open = BTreeMap<About, Asked>;
 
 struct Asked {
     question: Question,
+    since: Stopwatch,
     told: Told,
 }
 
@@ -186,52 +212,66 @@ enum Tried {
     Answered(Found),
     /// The question stays open, and people should know why.
     Stuck(Found),
-    NotYet,
+    /// The question stays open, with the client's words.
+    NotYet(String),
 }
 
 impl Asker {
-    fn run(self, inbox: &Receiver<Question>, answer: &impl Fn(Found)) {
+    fn run(self, inbox: &Receiver<Order>, answer: &impl Fn(Found)) {
         let mut open = Open::new();
-        loop {
-            let first = if open.is_empty() {
-                inbox.recv().map_err(|_| TryRecvError::Disconnected)
-            } else {
-                inbox.try_recv()
-            };
-            match first {
-                Ok(question) => {
-                    take(&mut open, question);
-                    continue;
+        'asking: loop {
+            if open.is_empty() {
+                match inbox.recv() {
+                    Ok(order) => take(&mut open, order),
+                    Err(_) => break,
                 }
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => {}
             }
             // Serves the client's logs; this consumer is given no records.
             let _ = self.consumer.poll(Duration::ZERO);
-            let before = open.len();
-            open.retain(|_, asked| match self.attempt(&asked.question) {
-                Ok(Tried::Answered(found)) => {
-                    answer(found);
-                    false
-                }
-                Ok(Tried::Stuck(found)) => {
-                    if asked.told == Told::No {
-                        answer(found);
+            let round: Vec<About> = open.keys().copied().collect();
+            let mut answered = 0_usize;
+            for about in round {
+                // While brokers are away a round takes long: meanwhile questions are forgotten, and all of them at the end.
+                loop {
+                    match inbox.try_recv() {
+                        Ok(order) => take(&mut open, order),
+                        Err(TryRecvError::Empty) => break,
+                        Err(TryRecvError::Disconnected) => break 'asking,
                     }
-                    asked.told = Told::Yes;
-                    true
                 }
-                Ok(Tried::NotYet) => true,
-                Err(error) => {
-                    answer(Found::Failed(error));
-                    false
+                let Some(asked) = open.remove(&about) else { continue };
+                match self.ask(about, asked, answer) {
+                    Some(asked) => drop(open.insert(about, asked)),
+                    None => answered = answered.saturating_add(1),
                 }
-            });
-            if open.len() == before {
+            }
+            if answered == 0 && !open.is_empty() {
                 thread::sleep(PAUSE);
             }
         }
         self.consumer.context().end();
+    }
+
+    /// Tries once; gives the question back where it stays open.
+    fn ask(&self, about: About, mut asked: Asked, answer: &impl Fn(Found)) -> Option<Asked> {
+        let why = match self.attempt(&asked.question) {
+            Ok(Tried::Answered(found)) => {
+                answer(found);
+                return None;
+            }
+            Ok(Tried::Stuck(found)) => Some(found),
+            Ok(Tried::NotYet(detail)) if asked.since.elapsed() >= LONG => about.waits(detail),
+            Ok(Tried::NotYet(_)) => None,
+            Err(error) => {
+                answer(Found::Failed(error));
+                return None;
+            }
+        };
+        if let (Some(why), Told::No) = (why, asked.told) {
+            asked.told = Told::Yes;
+            answer(why);
+        }
+        Some(asked)
     }
 
     fn attempt(&self, question: &Question) -> Result<Tried, ClientError> {
@@ -253,7 +293,6 @@ impl Asker {
                     Err(error) => not_yet(&error),
                 })
             }
-            Question::Forget(_) => Ok(Tried::NotYet),
         }
     }
 
@@ -333,20 +372,23 @@ struct Committed {
     offsets: Vec<Option<Offset>>,
 }
 
-fn take(open: &mut Open, question: Question) {
+fn take(open: &mut Open, order: Order) {
+    let question = match order {
+        Order::Ask(question) => question,
+        Order::Forget(partition) => return open.retain(|about, _| !about.is_of(partition)),
+    };
     let about = match &question {
         Question::Reach => About::Broker,
         Question::Task { partition, .. } => About::Task(*partition),
         Question::Position { id, .. } => About::Lane(*id),
-        Question::Forget(partition) => return open.retain(|about, _| !about.is_of(*partition)),
     };
-    // The same question again has been told already.
-    let told =
-        open.get(&about).filter(|asked| asked.question == question).map_or(Told::No, |asked| asked.told);
-    open.insert(about, Asked { question, told });
+    // The same question again is as old, and has been told already.
+    if open.get(&about).is_none_or(|asked| asked.question != question) {
+        open.insert(about, Asked { question, since: Stopwatch::start(), told: Told::No });
+    }
 }
 
 fn not_yet(error: &KafkaError) -> Tried {
     tracing::debug!(%error, "not known yet, asking again");
-    Tried::NotYet
+    Tried::NotYet(error.to_string())
 }

@@ -1,5 +1,6 @@
 //! Where a lane begins that the group has no offset for, resolved once to a number.
 
+use std::thread;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -41,6 +42,9 @@ pub(crate) enum Standing {
 /// How long one try to reach the broker may take.
 const TRY: Duration = Duration::from_secs(5);
 
+/// Between two tries of which the first failed at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
 impl Standing {
     /// Asks the broker, before any worker of this process joins the group; tries again until `patience` is used up.
     pub(crate) fn look(kafka: &Kafka, pipeline: &Pipeline, patience: Duration) -> Result<Self, ClientError> {
@@ -60,7 +64,10 @@ impl Standing {
                         source,
                     });
                 }
-                Err(error) => tracing::debug!(%error, "the group's offsets are not known yet"),
+                Err(error) => {
+                    tracing::debug!(%error, "the group's offsets are not known yet");
+                    thread::sleep(PAUSE);
+                }
             }
         }
     }

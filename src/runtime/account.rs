@@ -16,8 +16,8 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
     BrokerFound, BrokerLost, FatalError, LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched,
-    RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TasksCounted, TimePassed, TransactionEnded,
-    WorkerStarted, WorkerStopped,
+    RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted, TimePassed,
+    TransactionEnded, WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -141,6 +141,11 @@ impl Account {
         }
     }
 
+    /// A task waits for what it must know to go on.
+    pub(super) fn waits(&self, partition: Partition, detail: &str) {
+        self.telemetry.emit(TaskWaits { partition, detail });
+    }
+
     /// A lane stands behind the end of its log.
     pub(super) fn behind_end(&self, id: LaneId, next: Offset, end: Offset) {
         let LaneId { partition, lane } = id;
@@ -153,9 +158,16 @@ impl Account {
     }
 
     /// The core reports.
-    pub(super) fn reported(&mut self, report: &Report) {
-        self.telemetry.emit(Reported { report, now: self.clock.now().mono });
-        match report {
+    pub(super) fn reported(&mut self, mut report: Report) {
+        // The core may still speak of tasks that have left: nothing would ever tell that they go on.
+        if let Report::Blocked { partitions, .. } = &mut report {
+            partitions.retain(|partition| self.tasks.contains_key(partition));
+            if partitions.is_empty() {
+                return;
+            }
+        }
+        self.telemetry.emit(Reported { report: &report, now: self.clock.now().mono });
+        match &report {
             Report::Blocked { partitions, target, .. } => {
                 // A task is stopped by one topic at a time: what stopped it before no longer does.
                 self.unblock_all(partitions);

@@ -230,12 +230,15 @@ impl Worker {
                 }
             }
             Found::Position { epoch, loss } => {
-                if self.epochs.is_current(loss.id.partition, epoch) {
+                // Asked again while the answer was under way, it is answered again: the lane has gone on by then.
+                let stands = self.reading.position(loss.id).is_some_and(|(_, next)| next == loss.from);
+                if stands && self.epochs.is_current(loss.id.partition, epoch) {
                     self.account.records_lost(loss);
                     self.reading.begin_anew(loss.id, loss.to)?;
                 }
             }
             Found::BehindEnd { id, next, end } => self.account.behind_end(id, next, end),
+            Found::Waits { partition, detail } => self.account.waits(partition, &detail),
             Found::Broker => {
                 self.reach = Reach::Found;
                 self.account.broker_found();

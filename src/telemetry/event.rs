@@ -18,7 +18,7 @@ pub use delivery::{ExecutionEnded, ExecutionStarted};
 pub use report::Reported;
 pub use task::{
     LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,
-    TasksCounted,
+    TaskWaits, TasksCounted,
 };
 pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded};
 pub use worker::{BrokerFound, BrokerLost, FatalError, TimePassed, WorkerStarted, WorkerStopped};

@@ -180,7 +180,7 @@ impl Families {
             ),
             rebalances: count(
                 "rebalances_total",
-                "Partitions given to or taken from this process, by kind.",
+                "Changes of the group that gave partitions to a worker of this process or took them, by kind.",
                 &["pipeline", "kind"],
             ),
             tasks: register(

@@ -37,7 +37,7 @@ impl Worker {
                 self.transactor.read_back(transaction, partitions)
             }
             Action::GiveBack { partition, epoch: _ } => self.give_back(partition)?,
-            Action::Report(report) => self.account.reported(&report),
+            Action::Report(report) => self.account.reported(report),
             Action::Stop(reason) => return Ok(Step::Stop(reason)),
         }
         Ok(Step::On)

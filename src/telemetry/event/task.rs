@@ -75,6 +75,28 @@ impl Happening for TaskRestored {
     }
 }
 
+/// A task has asked for long where its lanes go on, and waits.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskWaits<'a> {
+    /// The task.
+    pub partition: Partition,
+    /// The client's words.
+    pub detail: &'a str,
+}
+
+impl Happening for TaskWaits<'_> {
+    fn tell(self, t: &Telemetry) {
+        let Self { partition, detail } = self;
+        warn!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            %partition,
+            detail,
+            "a task waits: the brokers do not tell where its lanes go on; it is asked until they do"
+        );
+    }
+}
+
 /// A task was given back or lost.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskLeft {
