@@ -135,6 +135,9 @@ impl Processor {
             Event::Tick => {}
             Event::Drain => self.drain(now),
         }
+        if self.mode == Mode::Stopped {
+            return;
+        }
         self.fire(now);
         while let Some(partition) = self.touched.pop_first() {
             self.admit(partition, now);

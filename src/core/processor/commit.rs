@@ -12,7 +12,7 @@ use crate::core::event::{
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Settled, Stage};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
-use crate::core::task::{Block, Phase};
+use crate::core::task::{Block, Phase, Task};
 use crate::core::time::{Monotonic, Now};
 
 /// The most records of one transaction: larger ones gain nothing and make an abort dear.
@@ -45,6 +45,25 @@ struct OpenTask {
     epoch: Epoch,
     sequence: Sequence,
     offsets: Vec<(Lane, Offset)>,
+    carries: Carries,
+}
+
+/// What of a task is in a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carries {
+    /// What it has settled.
+    Settled,
+    /// The offsets that are committed already, once more: what it has settled cannot be written, and offsets expire.
+    Offsets,
+}
+
+impl Carries {
+    fn of(task: &Task, purpose: &Purpose) -> Self {
+        match (purpose, &task.block) {
+            (Purpose::Everything, Some(_)) => Self::Offsets,
+            (Purpose::Everything, None) | (Purpose::Probe(..), _) => Self::Settled,
+        }
+    }
 }
 
 impl Open {
@@ -144,17 +163,23 @@ impl Processor {
         }
         for partition in partitions {
             let Some(task) = self.tasks.get(&partition) else { continue };
+            let carries = Carries::of(task, purpose);
             let mut offsets = Vec::with_capacity(task.lanes.len());
             for (lane, state) in task.lanes() {
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
-                if state.ready() > 0 || lane == Lane::Source || idle {
-                    offsets.push((lane, state.next_commit()));
+                let (ready, next) = match carries {
+                    Carries::Settled => (state.ready(), state.next_commit()),
+                    Carries::Offsets => (0, state.committed),
+                };
+                if ready > 0 || lane == Lane::Source || idle {
+                    offsets.push((lane, next));
                 }
-                taken.extend(state.ready_records().map(|settled| (partition, settled)));
+                taken.extend(state.ready_records().take(ready).map(|settled| (partition, settled)));
             }
             let mark = CommitMark { sequence: task.sequence, writer: self.writer };
             commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
-            open.tasks.push(OpenTask { partition, epoch: task.epoch, sequence: task.sequence, offsets });
+            let (epoch, sequence) = (task.epoch, task.sequence);
+            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, carries });
         }
         if commits.is_empty() {
             self.pace.wanted.clear();
@@ -168,10 +193,15 @@ impl Processor {
             write_of(settled, partition, &self.policy, now.wall, &mut writes);
         }
         open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
-        for task in &open.tasks {
-            self.pace.wanted.remove(&task.partition);
-            let Some(task) = self.tasks.get_mut(&task.partition) else { continue };
-            task.lanes.iter_mut().for_each(|lane| lane.in_transaction = lane.settled);
+        for OpenTask { partition, carries, .. } in &open.tasks {
+            self.pace.wanted.remove(partition);
+            let Some(task) = self.tasks.get_mut(partition) else { continue };
+            match carries {
+                Carries::Settled => {
+                    task.lanes.iter_mut().for_each(|lane| lane.in_transaction = lane.settled);
+                }
+                Carries::Offsets => {}
+            }
         }
         self.touched.extend(open.tasks.iter().map(|task| task.partition));
         let probe = match purpose {
@@ -196,10 +226,9 @@ impl Processor {
         let mut records = 0usize;
         let mut chosen = Vec::new();
         for (partition, task) in ahead.into_iter().chain(behind) {
-            let ready = task.ready();
+            let ready = if task.block.is_none() { task.ready() } else { 0 };
             let wanted = self.pace.wanted.contains(partition);
-            let in_time = task.phase != Phase::Restoring && task.block.is_none();
-            if in_time && (ready > 0 || wanted) {
+            if task.phase != Phase::Restoring && (ready > 0 || wanted) {
                 if records > 0 && records.saturating_add(ready) > MOST_RECORDS {
                     break;
                 }
@@ -279,7 +308,7 @@ impl Processor {
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
         let mut unblocked: Option<Target> = None;
         let mut begun = Vec::new();
-        for OpenTask { partition, epoch, offsets, .. } in open.tasks {
+        for OpenTask { partition, epoch, offsets, carries, .. } in open.tasks {
             let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
                 continue;
             };
@@ -300,7 +329,7 @@ impl Processor {
                     }
                 }
             }
-            if let Some(block) = task.block.take() {
+            if let Some(block) = task.block.take_if(|_| carries == Carries::Settled) {
                 unblocked = Some(block.target);
                 self.blocked.remove(&partition);
                 self.actions.push_back(Action::Report(Report::Unblocked {

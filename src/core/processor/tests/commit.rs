@@ -80,6 +80,45 @@ fn an_unwritable_target_blocks_the_tasks_that_need_it_and_they_go_on_by_themselv
 }
 
 #[test]
+fn a_blocked_task_commits_its_offsets_again_and_stays_blocked() {
+    let mut policy = once(policy(&[5]));
+    policy.flow.recommit = Duration::from_millis(900);
+    let mut worker = Worker::running(policy);
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(fails(Class::Permanent));
+    let (target, detail) = (Target::DeadLetter, "unknown topic".to_owned());
+    worker.end(TransactionResult::Aborted(AbortCause::Unwritable { target, detail }));
+
+    worker.wait(900);
+    let again = worker.end(TransactionResult::Committed);
+    assert_eq!((again.writes.len(), again.records, again.probe), (0, 0, None));
+    let tier = Lane::Tier(TierIndex(0));
+    assert_eq!(again.tasks[0].offsets, [(Lane::Source, Offset(0)), (tier, Offset(0))]);
+    assert!(worker.core.blocked.contains(&P) && worker.core.tasks[&P].block.is_some());
+
+    worker.wait(100);
+    let settled = worker.end(TransactionResult::Committed);
+    assert_eq!((settled.probe, settled.writes.len(), source_offset(&settled)), (Some(target), 1, Offset(1)));
+    assert!(worker.core.blocked.is_empty());
+    assert!(worker.breaches().is_empty());
+}
+
+#[test]
+fn nothing_follows_the_end_of_a_worker_whose_identity_another_has() {
+    let mut worker = Worker::running(once(policy(&[])));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    let fenced = || TransactionResult::Fenced { after: Duration::from_millis(1) };
+    for _ in 0..2 {
+        worker.end(fenced());
+        worker.wait(100);
+    }
+    worker.others.clear();
+    worker.end(fenced());
+    assert_eq!(worker.others, [Action::Stop(StopReason::TwinProcess { times: 3 })]);
+}
+
+#[test]
 fn a_blocked_task_is_tried_again_after_a_try_that_failed_for_another_reason() {
     let mut worker = Worker::running(once(policy(&[])));
     worker.fetch(Lane::Source, vec![record(0, "a")]);
