@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::core::envelope::{Envelope, FirstFailure, Identity, LastFailure, Life};
 use crate::core::outcome::Verdict;
 use crate::core::policy::IdentityPolicy;
-use crate::core::position::{Origin, TopicName};
+use crate::core::position::Origin;
 use crate::core::record::{Header, HeaderName, Record};
 use crate::core::time::Timestamp;
 
@@ -222,15 +222,6 @@ impl Headers {
         self.add(name::CLASS, Bytes::from_static(class.as_str().as_bytes()));
         self.text(name::REASON, reason.to_string());
     }
-}
-
-/// The origin of a record of the source topic.
-pub fn source_origin(
-    topic: &TopicName,
-    partition: crate::core::position::Partition,
-    record: &Record,
-) -> Origin {
-    Origin { topic: topic.clone(), partition, offset: record.offset }
 }
 
 #[cfg(test)]

@@ -58,11 +58,12 @@ pub enum Problem {
     OutOfBounds,
 }
 
-/// Reads a record of a tier. `deadline` is the topology's; it bounds how far ahead the record may be due.
+/// Reads a record of a tier. `longest` bounds how far after it was written it may be due, up to a slack: the topology's
+/// deadline, or the tier's delay where that is longer.
 ///
 /// # Errors
 /// The first control header that cannot be believed.
-pub fn read_waiting(record: &Record, deadline: Duration) -> Result<Waiting, BadControlHeader> {
+pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadControlHeader> {
     let control = Control { headers: &record.headers };
     let identity = Identity {
         event_id: Some(control.required(&name::EVENT_ID, id)?),
@@ -85,7 +86,7 @@ pub fn read_waiting(record: &Record, deadline: Duration) -> Result<Waiting, BadC
     }
     let latest = match executions {
         0 => origin_timestamp.plus(LONGEST_WAIT),
-        _ => record.timestamp.plus(deadline).plus(DUE_SLACK),
+        _ => record.timestamp.plus(longest).plus(DUE_SLACK),
     };
     if due > latest {
         return Err(bad(&name::DUE));

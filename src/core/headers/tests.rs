@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::read::Problem;
 use super::*;
 use crate::core::class::{Class, Reason};
-use crate::core::position::{Offset, Partition};
+use crate::core::position::{Offset, Partition, TopicName};
 
 const CASES: &str = include_str!("../../../tests/cases/records.json");
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -50,14 +50,16 @@ impl Processor {
     }
 
     fn look_at_waiting(&self, id: DeliveryId, record: Record, here: Origin, now: Now) -> Look {
-        let Waiting { envelope, due } = match headers::read_waiting(&record, self.policy.deadline) {
+        let delay = self.policy.ladder.lane_delay(id.lane).unwrap_or_default();
+        // The deadline may have been shortened below a delay since the record was written.
+        let longest = self.policy.deadline.max(delay);
+        let Waiting { envelope, due } = match headers::read_waiting(&record, longest) {
             Ok(waiting) => waiting,
             Err(bad) => {
                 let verdict = Verdict { class: Class::Poison, reason: Reason::BadControlHeader };
                 return self.dead(id, headers::lenient(record, here), verdict, bad.to_string(), now);
             }
         };
-        let delay = self.policy.ladder.lane_delay(id.lane).unwrap_or_default();
         let lane_due = record.timestamp.plus(delay);
         // Counted by the writer's clock where that is less: this reader's may be behind.
         let remaining = due.since(now.wall).min(due.since(lane_due));

@@ -199,3 +199,15 @@ fn a_hop_takes_over_what_remains_and_not_the_clock_of_a_writer_that_was_ahead() 
     let now = WALL + 5_000 - 3_600_000;
     assert_eq!(header(&write.headers, "redrive-due").unwrap(), (now + 55_000).to_string());
 }
+
+#[test]
+fn a_record_that_waits_longer_than_a_deadline_shortened_since_is_believed() {
+    let three_days = 3 * 24 * 60 * 60;
+    let mut policy = once(policy(&[three_days]));
+    policy.deadline = Duration::from_secs(60);
+    let mut worker = Worker::running(policy);
+    let wait = i64::try_from(three_days).unwrap() * 1_000;
+    worker.fetch(Lane::Tier(TierIndex(0)), vec![waiting(0, wait)]);
+    worker.wait(three_days * 1_000);
+    assert_eq!(worker.deliveries.len(), 1);
+}
