@@ -31,7 +31,8 @@ pub struct History {
 impl History {
     /// Adds one failure, seen in `lane` at `at`. The text form stays within [`LONGEST`] bytes.
     pub fn add(&mut self, lane: &str, verdict: &Verdict, at: Timestamp) {
-        let known = self.entries.iter_mut().find(|entry| entry.lane == lane && entry.verdict == *verdict);
+        let known =
+            self.entries.iter_mut().find(|entry| entry.lane == lane && alike(&entry.verdict, verdict));
         if let Some(entry) = known {
             entry.count = entry.count.saturating_add(1);
             entry.last = at;
@@ -65,6 +66,12 @@ impl fmt::Display for History {
         }
         Ok(())
     }
+}
+
+/// Whether two failures are written alike. A handler may name a reason like one of redrive's own, and which of the two it
+/// was is not known any more once it has been read back.
+fn alike(one: &Verdict, other: &Verdict) -> bool {
+    one == other || (one.class == other.class && one.reason.to_string() == other.reason.to_string())
 }
 
 /// A text that is not a history.
@@ -105,4 +112,20 @@ fn entry(part: &str) -> Option<Entry> {
     let first = Timestamp::from_millis(words.next()?.parse().ok()?);
     let last = Timestamp::from_millis(words.next()?.parse().ok()?);
     words.next().is_none().then_some(Entry { lane, verdict: Verdict { class, reason }, count, first, last })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_named_like_one_of_redrives_own_takes_one_entry_however_often_it_is_read_back() {
+        let verdict = Verdict { class: Class::Unknown, reason: Reason::Named("timeout".parse().unwrap()) };
+        let mut history = History::default();
+        for pass in 1..=3 {
+            history.add("retry.5s", &verdict, Timestamp::from_millis(pass));
+            history = history.to_string().parse().unwrap();
+        }
+        assert_eq!(history.to_string(), "retry.5s unknown timeout 3 1 3");
+    }
 }
