@@ -79,6 +79,13 @@ impl Account {
         self.health.assigned(self.tasks.len());
     }
 
+    /// A task that was stopped begins anew.
+    pub(super) fn taken_anew(&mut self, partition: Partition) {
+        let since = self.clock.now().mono;
+        self.tasks.insert(partition, Taken { state: TaskState::Restoring, since });
+        self.count();
+    }
+
     /// The group asks partitions back.
     pub(super) fn revoked(&mut self, partitions: &[Partition]) {
         self.telemetry.emit(RebalanceSeen { kind: Rebalance::Revoked, partitions });

@@ -87,6 +87,8 @@ pub(crate) struct Worker {
     epochs: Arc<Epochs>,
     /// What the group asked back together, and what of it the core has not yet given.
     revoked: Option<Revoked>,
+    /// Lanes behind the end of their log whose tasks are to begin anew.
+    misplaced: BTreeSet<LaneId>,
     served: Monotonic,
     clock: Clock,
     inbox: Inbox,
@@ -237,7 +239,10 @@ impl Worker {
                     self.reading.begin_anew(loss.id, loss.to)?;
                 }
             }
-            Found::BehindEnd { id, next, end } => self.account.behind_end(id, next, end),
+            Found::BehindEnd { id, next, end } => {
+                self.account.behind_end(id, next, end);
+                self.misplaced.insert(id);
+            }
             Found::Waits { partition, detail } => self.account.waits(partition, &detail),
             Found::Broker => {
                 self.reach = Reach::Found;

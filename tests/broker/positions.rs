@@ -1,4 +1,5 @@
-//! Where lanes begin and go on: at the first start, after a stop, in new partitions, and behind what retention deleted.
+//! Where lanes begin and go on: at the first start, after a stop, in new partitions, behind what retention deleted, and
+//! where a topic was made anew.
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
@@ -145,4 +146,27 @@ fn a_waiting_lane_goes_on_behind_what_retention_deleted_under_it() {
     for number in 1900..2000 {
         assert!(keys.contains(&format!("{number:05}").into_bytes()), "{number} is missing");
     }
+}
+
+#[test]
+fn a_tier_made_anew_under_its_lane_is_read_from_its_beginning() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).tiers(&["1s"]).fail("", Some(1), "transient");
+    let topology = draft.made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    let tier = pipeline.tiers.first().unwrap().topic.name.as_str();
+    write(kafka, pipeline, 0, 0..50);
+    let process = Process::start(&topology, "a");
+    eventually("the first went through the tier", || outputs(kafka, pipeline).len() == 50);
+
+    // Nothing waits there. With the topic the broker forgets the group's offset.
+    kafka.delete(tier);
+    draft.apply(kafka);
+    // One after the other, until the new log is longer than the lane's old place.
+    for number in 50..150 {
+        write(kafka, pipeline, 0, number..number + 1);
+    }
+    eventually("the last is handled", || outputs(kafka, pipeline).contains(&149));
+    process.end().expect("a clean end");
+    assert_eq!(outputs(kafka, pipeline), (0..150).collect::<Vec<_>>());
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::event::Event;
 use crate::core::position::Partition;
 use crate::kafka::GroupChange;
+use crate::kafka::reader::LaneId;
 use crate::runtime::worker::{Reach, Revoked, SERVE_EVERY, Worker, WorkerError};
 
 impl Worker {
@@ -23,6 +24,12 @@ impl Worker {
         self.reading.tiers.serve()?;
         for change in self.reading.source.serve()? {
             self.changed(change)?;
+        }
+        // Letting a partition go answers whatever the group asks at that moment: not before that is due.
+        while self.revoked.is_none()
+            && let Some(lane) = self.misplaced.pop_first()
+        {
+            self.begin_anew(lane)?;
         }
         self.look_for_brokers();
         Ok(())
@@ -67,6 +74,25 @@ impl Worker {
                 self.due.push_back(Event::Lost(partitions));
             }
         }
+        Ok(())
+    }
+
+    /// Begins the task of a lane anew that stands behind the end of its log. Were it left alone:
+    ///
+    /// 1. a tier is made anew, and its lane stands at an offset that is not there yet,
+    /// 2. the task writes its retries to that tier,
+    /// 3. the log grows beyond the lane's place, the lane goes on, and what lies before it is never read.
+    ///
+    /// With the topic the broker has forgotten the group's offset: then the lane begins at the beginning. Where it has not,
+    /// the task stays stopped as a whole, so that the log does not grow.
+    fn begin_anew(&mut self, LaneId { partition, lane }: LaneId) -> Result<(), WorkerError> {
+        if self.reading.position(LaneId { partition, lane }).is_none() {
+            return Ok(());
+        }
+        self.close(partition)?;
+        self.reading.source.answer(&BTreeSet::from([partition]))?;
+        self.account.taken_anew(partition);
+        self.due.extend([Event::Lost(vec![partition]), Event::Assigned(vec![partition])]);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! How a worker comes to be.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::core::processor::Processor;
@@ -69,6 +69,7 @@ impl Worker {
             reading: Reading::new(source, tiers),
             epochs,
             revoked: None,
+            misplaced: BTreeSet::new(),
             served: clock.now().mono,
             clock,
             inbox,

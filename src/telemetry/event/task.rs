@@ -222,8 +222,8 @@ impl Happening for LaneBehindEnd {
             %partition,
             %next,
             %end,
-            "a lane stands behind the end of its log: the topic was made anew, or has lost its end; nothing is read \
-             until the group's offset is set right, with all workers stopped"
+            "a lane stands behind the end of its log: the topic was made anew, or has lost its end; its task waits \
+             until the group's offset fits; if it does not by itself, set it right with all workers stopped"
         );
     }
 }
