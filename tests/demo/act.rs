@@ -8,12 +8,12 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use tokio::time::Instant;
 
-use crate::handler::FlakyHandler;
+use crate::found::{self, Isolation};
+use crate::http::HttpHandler;
 use crate::ledger::Role;
 use crate::load::Load;
 use crate::process::Process;
 use crate::progress::{Progress, grouped};
-use crate::readback;
 use crate::show::Interrupted;
 use crate::stage::Stage;
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The part in which records flow.
 pub(crate) struct Act<'a> {
-    handler: &'a FlakyHandler,
+    handler: &'a HttpHandler,
     load: Load,
     stage: &'a Stage,
     processes: Vec<Process>,
@@ -45,7 +45,7 @@ impl<'a> Act<'a> {
     pub(crate) fn new(
         load: Load,
         stage: &'a Stage,
-        handler: &'a FlakyHandler,
+        handler: &'a HttpHandler,
         processes: Vec<Process>,
     ) -> Self {
         Self { handler, load, stage, processes, kill: Kill::Ahead }
@@ -58,9 +58,10 @@ impl<'a> Act<'a> {
         progress: &mut Progress,
         interrupted: &Interrupted,
     ) -> Result<Option<Duration>> {
-        let fates = readback::reader(
+        let fates = found::reader(
             bootstrap,
             &[self.stage.topic(Role::Output)?, self.stage.topic(Role::DeadLetter)?],
+            Isolation::Committed,
         )?;
         let (mut output, mut dead) = (0, 0);
         let (begun, mut first_call) = (Instant::now(), None);

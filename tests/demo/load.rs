@@ -9,9 +9,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 
+use crate::found;
 use crate::ledger::Report;
 use crate::progress::grouped;
-use crate::readback;
 use crate::stage::Stage;
 
 /// How the handler takes an order.
@@ -81,7 +81,7 @@ impl Load {
     }
 
     pub(crate) fn send(self, bootstrap: &str, stage: &Stage) -> Result<()> {
-        let producer: ThreadedProducer<DefaultProducerContext> = readback::client(bootstrap)
+        let producer: ThreadedProducer<DefaultProducerContext> = found::client(bootstrap)
             .set("partitioner", "murmur2_random")
             .set("enable.idempotence", "true")
             .set("linger.ms", "5")

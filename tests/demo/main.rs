@@ -12,6 +12,11 @@ mod progress;
 mod show;
 mod stage;
 
+#[allow(dead_code, reason = "the demo reads what is committed only")]
+#[path = "../support/found.rs"]
+mod found;
+#[path = "../support/handler.rs"]
+mod http;
 #[allow(dead_code, reason = "the demo asks for less than the ledger can check")]
 #[path = "../support/ledger/mod.rs"]
 mod ledger;

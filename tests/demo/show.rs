@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 use crate::Options;
 use crate::act::Act;
 use crate::broker::Broker;
-use crate::handler::FlakyHandler;
-use crate::ledger::{History, Role, audit};
+use crate::handler;
+use crate::http::HttpHandler;
+use crate::ledger::{Role, audit};
 use crate::load::Load;
 use crate::process::Process;
 use crate::progress::{Progress, grouped};
@@ -46,7 +47,7 @@ fn show(options: &Options, folder: &Path, interrupted: &Interrupted) -> Result<V
     progress.tell("starting Kafka");
     let broker = Broker::start(folder.join("kafka"), options.keep)?;
     interrupted.check()?;
-    let handler = runtime.block_on(FlakyHandler::start())?;
+    let handler = runtime.block_on(HttpHandler::start("/orders", handler::answer))?;
     let stage = Stage::set(&broker.bootstrap, &handler.url, &runtime)?;
     progress.tell(&format!(
         "sending {} records to `{}`: {load}",
@@ -68,7 +69,8 @@ fn show(options: &Options, folder: &Path, interrupted: &Interrupted) -> Result<V
     progress.tell("both processes are stopped; reading everything back");
     progress.finish();
 
-    let report = audit(&stage.rules, &read_back(&broker.bootstrap, &stage, &handler)?);
+    let history = readback::history(&broker.bootstrap, &stage.group, &stage.topics, Some(handler.starts()))?;
+    let report = audit(&stage.rules, &history);
     println!("\nThe ledger, read back from Kafka with read_committed:\n\n{report}");
     let mut faults = load.differences(&report);
     faults.extend(
@@ -88,20 +90,6 @@ fn show(options: &Options, folder: &Path, interrupted: &Interrupted) -> Result<V
     }
     say_where_to_look(options, &broker, &stage)?;
     Ok(if report.is_clean() && faults.is_empty() { Verdict::Good } else { Verdict::Bad })
-}
-
-fn read_back(bootstrap: &str, stage: &Stage, handler: &FlakyHandler) -> Result<History> {
-    let mut history = History { records: vec![], commits: vec![], starts: Some(handler.starts()) };
-    for (role, topic) in &stage.topics {
-        history.records.extend(readback::records(bootstrap, topic, *role)?);
-        match role {
-            Role::Source | Role::Tier(_) => {
-                history.commits.extend(readback::commits(bootstrap, &stage.group, topic, *role)?);
-            }
-            Role::Output | Role::DeadLetter => {}
-        }
-    }
-    Ok(history)
 }
 
 fn say_where_to_look(options: &Options, broker: &Broker, stage: &Stage) -> Result<()> {

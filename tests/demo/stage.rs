@@ -12,8 +12,8 @@ use redrive::topology::environment::{Environment, Process, Unreadable};
 use redrive::topology::model::Topology;
 use tokio::runtime::Runtime;
 
-use crate::ledger::{Cut, Order, OutputValue, Role, Rules};
-use crate::readback;
+use crate::ledger::{Role, Rules};
+use crate::{found, readback};
 
 const PARTITIONS: i32 = 6;
 
@@ -53,23 +53,8 @@ impl Stage {
         let topology =
             Topology::load(&file, &Variables(&variables)).map_err(|problems| anyhow!("{problems}"))?;
         let pipeline = topology.pipelines.first().context("the topology has no pipeline")?;
-        let output = pipeline.output.as_ref().context("the pipeline has no output")?;
-        let mut topics = vec![(Role::Source, pipeline.source.to_string())];
-        let tiers = pipeline.tiers.iter().map(|tier| tier.topic.name.to_string()).enumerate();
-        topics.extend(tiers.map(|(index, name)| (Role::Tier(index), name)));
-        topics.push((Role::Output, output.to_string()));
-        topics.push((Role::DeadLetter, pipeline.dead_letter.name.to_string()));
-        let policy = &pipeline.policy;
-        let millis = |delay: &Duration| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        let rules = Rules {
-            source: pipeline.source.to_string(),
-            delays: policy.ladder.delays.iter().map(millis).collect(),
-            most_attempts: policy.ladder.most_attempts(),
-            event_id: policy.identity.event_id.as_ref().map(|name| name.as_str().to_owned()),
-            output: OutputValue::AsSource,
-            order: Order::FirstTries,
-            cut: Cut::Drained,
-        };
+        let topics = readback::topics(pipeline).context("the pipeline has no output")?;
+        let rules = readback::rules(pipeline);
         Ok(Self { rules, group: pipeline.group.clone(), topics, variables })
     }
 
@@ -85,7 +70,7 @@ impl Stage {
     /// Source and output belong to the user; the others are made by `redrive topics apply`.
     fn make_topics(&self, bootstrap: &str, runtime: &Runtime) -> Result<()> {
         let admin: AdminClient<DefaultClientContext> =
-            readback::client(bootstrap).create().context("creating an admin client")?;
+            found::client(bootstrap).create().context("creating an admin client")?;
         // −1: as many replicas as the brokers do by default.
         let topic = |role| Ok(NewTopic::new(self.topic(role)?, PARTITIONS, TopicReplication::Fixed(-1)));
         let wanted: Vec<NewTopic<'_>> =

@@ -2,22 +2,24 @@
 
 #![allow(clippy::expect_used, reason = "a test that cannot reach its broker has failed")]
 
-use std::collections::BTreeSet;
 use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio, id};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{Offset, TopicPartitionList};
+
+#[allow(dead_code, reason = "every test target takes what it needs")]
+pub(crate) mod found;
+
+pub(crate) use found::Found;
+use found::Isolation;
 
 /// No call to a local broker takes longer, a restart included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,17 +35,6 @@ pub(crate) struct Kafka {
 
 /// Key and value of a record to write.
 pub(crate) type KeyValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
-
-/// A record as it lies in a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-    pub(crate) timestamp: Option<i64>,
-    pub(crate) key: Option<Vec<u8>>,
-    pub(crate) value: Option<Vec<u8>>,
-    pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
-}
 
 #[allow(dead_code, reason = "every test target takes what it needs")]
 impl Kafka {
@@ -155,64 +146,16 @@ impl Kafka {
 
     /// Everything committed in a topic up to its last stable offset, by partition and offset.
     pub(crate) fn read(&self, topic: &str) -> Vec<Found> {
-        self.read_by(topic, "read_committed")
+        self.read_by(topic, Isolation::Committed)
     }
 
     /// As [`Self::read`], with what was never committed or was aborted.
     pub(crate) fn read_uncommitted(&self, topic: &str) -> Vec<Found> {
-        self.read_by(topic, "read_uncommitted")
+        self.read_by(topic, Isolation::Uncommitted)
     }
 
-    fn read_by(&self, topic: &str, isolation: &str) -> Vec<Found> {
-        let consumer: BaseConsumer = self
-            .config()
-            .set("group.id", "redrive-test-reader")
-            .set("isolation.level", isolation)
-            .set("enable.auto.commit", "false")
-            .set("enable.partition.eof", "true")
-            .set("fetch.wait.max.ms", "50")
-            .create()
-            .expect("make a consumer");
-        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("fetch metadata");
-        let mut open: BTreeSet<i32> = metadata
-            .topics()
-            .iter()
-            .flat_map(|topic| topic.partitions())
-            .map(|partition| partition.id())
-            .collect();
-        let mut list = TopicPartitionList::new();
-        for partition in &open {
-            list.add_partition_offset(topic, *partition, Offset::Beginning).expect("a position");
-        }
-        consumer.assign(&list).expect("assign");
-        drop(list);
-        let started = now();
-        let mut found = Vec::new();
-        while !open.is_empty() {
-            assert!(started.elapsed() < PATIENCE, "{topic}: no end of partitions {open:?}");
-            match consumer.poll(Duration::from_millis(100)) {
-                None => {}
-                Some(Ok(record)) => found.push(Found {
-                    partition: record.partition(),
-                    offset: record.offset(),
-                    timestamp: record.timestamp().to_millis(),
-                    key: record.key().map(<[u8]>::to_vec),
-                    value: record.payload().map(<[u8]>::to_vec),
-                    headers: record.headers().map_or_else(Vec::new, |headers| {
-                        headers
-                            .iter()
-                            .map(|Header { key, value }| (key.to_owned(), value.map(<[u8]>::to_vec)))
-                            .collect()
-                    }),
-                }),
-                Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    open.remove(&partition);
-                }
-                Some(Err(error)) => panic!("read {topic}: {error}"),
-            }
-        }
-        found.sort_by_key(|found| (found.partition, found.offset));
-        found
+    fn read_by(&self, topic: &str, isolation: Isolation) -> Vec<Found> {
+        found::records(&self.bootstrap, topic, isolation).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// Settings of a client of this broker.
@@ -240,11 +183,6 @@ fn options() -> AdminOptions {
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the bound of a test's wait")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn command(name: &str, folder: &PathBuf, arguments: &[&str]) -> Command {

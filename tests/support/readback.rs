@@ -2,60 +2,61 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use rdkafka::{ClientConfig, Timestamp};
+use redrive::topology::model::Pipeline;
 
-use crate::ledger::{Commit, Role, Seen};
+use crate::found::{self, Found, Isolation, client, partitions};
+use crate::ledger::{Commit, Cut, History, Order, OutputValue, Role, Rules, Seen, Start};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The settings that every client here shares.
-pub(crate) fn client(bootstrap: &str) -> ClientConfig {
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap).set("broker.address.family", "v4");
-    config
+/// The topics of a pipeline by their roles; `None` where it has no output.
+pub(crate) fn topics(pipeline: &Pipeline) -> Option<Vec<(Role, String)>> {
+    let mut topics = vec![(Role::Source, pipeline.source.to_string())];
+    let tiers = pipeline.tiers.iter().map(|tier| tier.topic.name.to_string()).enumerate();
+    topics.extend(tiers.map(|(index, name)| (Role::Tier(index), name)));
+    topics.push((Role::Output, pipeline.output.as_ref()?.to_string()));
+    topics.push((Role::DeadLetter, pipeline.dead_letter.name.to_string()));
+    Some(topics)
 }
 
-/// A consumer of no group's offsets, at the beginning of these topics.
-pub(crate) fn reader(bootstrap: &str, topics: &[&str]) -> Result<BaseConsumer> {
-    let reader: BaseConsumer = client(bootstrap)
-        // librdkafka wants a group's name; nothing is ever committed in it.
-        .set("group.id", "redrive-readback")
-        .set("enable.auto.commit", "false")
-        .set("auto.offset.reset", "error")
-        .set("isolation.level", "read_committed")
-        .set("enable.partition.eof", "true")
-        .set("fetch.queue.backoff.ms", "5")
-        .create()
-        .context("creating a consumer")?;
-    let mut list = TopicPartitionList::new();
-    for topic in topics {
-        for partition in partitions(&reader, topic)? {
-            list.add_partition_offset(topic, partition, Offset::Beginning)?;
-        }
+/// What a pipeline promises whose handler gives back what it got, once nothing is left to do.
+pub(crate) fn rules(pipeline: &Pipeline) -> Rules {
+    let policy = &pipeline.policy;
+    let millis = |delay: &Duration| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    Rules {
+        source: pipeline.source.to_string(),
+        delays: policy.ladder.delays.iter().map(millis).collect(),
+        most_attempts: policy.ladder.most_attempts(),
+        event_id: policy.identity.event_id.as_ref().map(|name| name.as_str().to_owned()),
+        output: OutputValue::AsSource,
+        order: Order::FirstTries,
+        cut: Cut::Drained,
     }
-    reader.assign(&list).context("assigning partitions")?;
-    Ok(reader)
 }
 
-/// All records of a topic.
-pub(crate) fn records(bootstrap: &str, topic: &str, role: Role) -> Result<Vec<Seen>> {
-    let reader = reader(bootstrap, &[topic])?;
-    let mut open = partitions(&reader, topic)?.len();
-    let mut found = Vec::new();
-    while open > 0 {
-        match reader.poll(PATIENCE) {
-            Some(Ok(message)) => found.push(seen(&message, role)),
-            Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
-            Some(Err(error)) => return Err(error).with_context(|| format!("reading `{topic}`")),
-            None => bail!("`{topic}` gave nothing for {} s, and its end was not reached", PATIENCE.as_secs()),
+/// Everything that lies in the topics, and what the group has committed of it.
+pub(crate) fn history(
+    bootstrap: &str,
+    group: &str,
+    topics: &[(Role, String)],
+    starts: Option<Vec<Start>>,
+) -> Result<History> {
+    let mut history = History { records: vec![], commits: vec![], starts };
+    for (role, topic) in topics {
+        let found = found::records(bootstrap, topic, Isolation::Committed)?;
+        history.records.extend(found.into_iter().map(|found| seen(found, *role)));
+        match role {
+            Role::Source | Role::Tier(_) => {
+                history.commits.extend(commits(bootstrap, group, topic, *role)?);
+            }
+            Role::Output | Role::DeadLetter => {}
         }
     }
-    Ok(found)
+    Ok(history)
 }
 
 /// The committed offsets of a group in a topic.
@@ -78,6 +79,7 @@ pub(crate) fn commits(bootstrap: &str, group: &str, topic: &str, role: Role) -> 
     Ok(found)
 }
 
+#[allow(dead_code, reason = "every test target takes what it needs")]
 /// Whether the topic is there.
 pub(crate) fn exists(bootstrap: &str, topic: &str) -> Result<bool> {
     let consumer: BaseConsumer = client(bootstrap).create().context("creating a consumer")?;
@@ -86,30 +88,7 @@ pub(crate) fn exists(bootstrap: &str, topic: &str) -> Result<bool> {
     Ok(metadata.topics().iter().all(|found| found.error().map(RDKafkaErrorCode::from) != Some(unknown)))
 }
 
-fn partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32>> {
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).context("asking for metadata")?;
-    let found: Vec<i32> = metadata
-        .topics()
-        .iter()
-        .flat_map(|topic| topic.partitions())
-        .map(|partition| partition.id())
-        .collect();
-    ensure!(!found.is_empty(), "topic `{topic}` does not exist");
-    Ok(found)
-}
-
-fn seen(message: &BorrowedMessage<'_>, role: Role) -> Seen {
-    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
-    Seen {
-        role,
-        partition: message.partition(),
-        offset: message.offset(),
-        timestamp: match message.timestamp() {
-            Timestamp::CreateTime(millis) | Timestamp::LogAppendTime(millis) => millis,
-            Timestamp::NotAvailable => 0,
-        },
-        key: message.key().map(<[u8]>::to_vec),
-        value: message.payload().map(<[u8]>::to_vec),
-        headers: headers.map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect(),
-    }
+fn seen(found: Found, role: Role) -> Seen {
+    let Found { partition, offset, timestamp, key, value, headers } = found;
+    Seen { role, partition, offset, timestamp: timestamp.unwrap_or(0), key, value, headers }
 }
