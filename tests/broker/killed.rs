@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::binary::Binary;
 use crate::process::eventually;
+use crate::size;
 use crate::support::Kafka;
 use crate::topology::Draft;
 
@@ -27,7 +28,7 @@ fn one_of_two_processes_is_killed_and_every_record_has_one_fate() {
     let topology = draft.made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     let output = pipeline.output.as_ref().unwrap().as_str();
-    let keys: Vec<String> = (0..20_000)
+    let keys: Vec<String> = (0..size::records(20_000))
         .map(|number| match number % 10 {
             0 => format!("dead-{number}"),
             1..4 => format!("once-{number}"),

@@ -3,20 +3,35 @@
 
 #[path = "../support/kafka.rs"]
 mod support;
+use support::found;
 
 #[path = "../support/binary.rs"]
 mod binary;
 #[path = "../support/group.rs"]
 mod group;
+#[path = "../support/handler.rs"]
+mod handler;
+#[allow(dead_code, reason = "the tests ask for less than the ledger can check")]
+#[path = "../support/ledger/mod.rs"]
+mod ledger;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/produce.rs"]
 mod produce;
+#[path = "../support/readback.rs"]
+mod readback;
+#[path = "../support/scene.rs"]
+mod scene;
+#[path = "../support/size.rs"]
+mod size;
 #[path = "../support/topology.rs"]
 mod topology;
+#[path = "../support/watermarks.rs"]
+mod watermarks;
 
 mod bytes_kept;
 mod end_to_end;
+mod kill_points;
 mod killed;
 mod local_kafka;
 mod positions;

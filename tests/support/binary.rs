@@ -3,8 +3,13 @@
 use std::io::Write;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGCONT, SIGTERM};
 use tempfile::NamedTempFile;
+
+use crate::process::eventually;
+
+/// Not among those that a program may handle.
+const SIGSTOP: i32 = 19;
 
 /// A running `redrive run`. Dropped, it is killed.
 #[derive(Debug)]
@@ -16,13 +21,17 @@ pub(crate) struct Binary {
 impl Binary {
     /// Starts it on the text of a topology.
     pub(crate) fn run(topology: &str, instance: u32) -> Self {
+        Self::run_with(topology, instance, Stdio::inherit())
+    }
+
+    fn run_with(topology: &str, instance: u32, stderr: Stdio) -> Self {
         let mut file = NamedTempFile::new().expect("a file");
         file.write_all(topology.as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
         command
             .args(["run", "--log-level", "warn", "--instance", &instance.to_string(), "-f"])
             .arg(file.path());
-        let child = command.stdin(Stdio::null()).spawn().expect("run redrive");
+        let child = command.stdin(Stdio::null()).stderr(stderr).spawn().expect("run redrive");
         Self { child, _topology: file }
     }
 
@@ -32,17 +41,36 @@ impl Binary {
         self.child.wait().expect("it has ended");
     }
 
+    /// Stops it where it is, as if all its threads were never scheduled.
+    pub(crate) fn freeze(&self) {
+        self.signal(SIGSTOP);
+    }
+
+    /// Lets it go on after [`Self::freeze`].
+    pub(crate) fn thaw(&self) {
+        self.signal(SIGCONT);
+    }
+
+    /// Tells it to end and does not wait.
+    pub(crate) fn tell_to_end(&self) {
+        self.signal(SIGTERM);
+    }
+
     /// Tells it to end and waits.
     pub(crate) fn end(mut self) -> ExitStatus {
-        let id = self.child.id().to_string();
-        let told = Command::new("kill").args([&format!("-{SIGTERM}"), &id]).status().expect("run kill");
-        assert!(told.success());
+        self.tell_to_end();
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    fn signal(&self, signal: i32) {
+        let id = self.child.id().to_string();
+        let told = Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("run kill");
+        assert!(told.success());
+    }
+
+    /// Waits until it ends.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it has ended")
+        ended(&mut self.child)
     }
 }
 
@@ -51,4 +79,14 @@ impl Drop for Binary {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits, within bounds, until a child has ended.
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    eventually("the process ends", || {
+        status = child.try_wait().expect("look at the process");
+        status.is_some()
+    });
+    status.expect("it has ended")
 }

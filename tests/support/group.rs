@@ -14,6 +14,35 @@ pub(crate) fn members(kafka: &Kafka, group: &str) -> Vec<String> {
     groups.groups().iter().flat_map(|group| group.members()).map(|member| member.id().to_owned()).collect()
 }
 
+/// The ids of the group's members once all of them know what they have been given.
+pub(crate) fn settled_members(kafka: &Kafka, group: &str) -> Option<Vec<String>> {
+    let client: BaseConsumer = kafka.config().create().expect("make a client");
+    let groups = client.fetch_group_list(Some(group), PATIENCE).expect("describe the group");
+    let group = groups.groups().first().filter(|group| group.state() == "Stable")?;
+    Some(group.members().iter().map(|member| member.id().to_owned()).collect())
+}
+
+/// Whether so many members have been given equally many partitions.
+pub(crate) fn share(kafka: &Kafka, group: &str, count: usize) -> bool {
+    let client: BaseConsumer = kafka.config().create().expect("make a client");
+    let groups = client.fetch_group_list(Some(group), PATIENCE).expect("describe the group");
+    let stable = groups.groups().first().filter(|group| group.state() == "Stable");
+    stable.is_some_and(|group| {
+        let mut given = group.members().iter().map(|member| given(member.assignment().unwrap_or_default()));
+        let first = given.next();
+        group.members().len() == count && given.all(|given| Some(given) == first)
+    })
+}
+
+/// How many partitions of its one topic an assignment holds.
+fn given(assignment: &[u8]) -> i32 {
+    let number =
+        |at: usize| assignment.get(at..at + 4).map(|bytes| i32::from_be_bytes(bytes.try_into().unwrap()));
+    // Version, topics, the topic's name; then the partitions.
+    let name = assignment.get(6..8).map(|bytes| usize::from(u16::from_be_bytes(bytes.try_into().unwrap())));
+    name.and_then(|length| number(8 + length)).unwrap_or(0)
+}
+
 /// Has the broker believe that a member left: what it holds goes to others without its being asked.
 pub(crate) fn expel(kafka: &Kafka, group: &str, member: &str) {
     let mut body = Vec::new();

@@ -7,7 +7,7 @@ use redrive::handler::Handlers;
 use redrive::runtime::{RunError, Shutdown, run};
 use redrive::topology::model::Topology;
 
-use crate::support::PATIENCE;
+use crate::size::patience;
 
 /// A running redrive.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl Process {
 /// Asks again and again until it is so.
 #[allow(clippy::disallowed_methods, reason = "the bound of a test's wait")]
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let started = Instant::now();
+    let (started, patience) = (Instant::now(), patience());
     while !is() {
-        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(started.elapsed() < patience, "not within {patience:?}: {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }

@@ -1,6 +1,5 @@
 //! A topology of one pipeline for tests, with its topics.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::Command;
 
@@ -18,6 +17,9 @@ pub(crate) struct Draft {
     handler: Option<String>,
     fail: Vec<String>,
     tiers: Vec<String>,
+    retry: Vec<String>,
+    properties: Vec<String>,
+    drain: &'static str,
     partitions: i32,
 }
 
@@ -26,8 +28,18 @@ impl Draft {
     /// A pipeline with a name of its own, whose handler passes everything through.
     pub(crate) fn new(kafka: &Kafka, partitions: i32) -> Self {
         let start = "\"earliest\"".to_owned();
-        let (fail, tiers) = (Vec::new(), Vec::new());
-        Self { name: kafka.name("p"), source: None, start, handler: None, fail, tiers, partitions }
+        Self {
+            name: kafka.name("p"),
+            source: None,
+            start,
+            handler: None,
+            fail: Vec::new(),
+            tiers: Vec::new(),
+            retry: Vec::new(),
+            properties: Vec::new(),
+            drain: "5s",
+            partitions,
+        }
     }
 
     /// Tiers with these delays.
@@ -47,7 +59,31 @@ impl Draft {
 
     /// A handler written in Rust, registered under this name.
     pub(crate) fn handler(mut self, name: &str) -> Self {
-        self.handler = Some(name.to_owned());
+        self.handler = Some(format!("rust = {{ name = \"{name}\" }}"));
+        self
+    }
+
+    /// A handler behind HTTP.
+    pub(crate) fn http(mut self, url: &str) -> Self {
+        self.handler = Some(format!("http = {{ url = \"{url}\", timeout = \"2m\" }}"));
+        self
+    }
+
+    /// A further key of `retry`, with its value as TOML.
+    pub(crate) fn retry(mut self, key: &str, value: &str) -> Self {
+        self.retry.push(format!("{key} = {value}\n"));
+        self
+    }
+
+    /// A property of the client, with its value as TOML.
+    pub(crate) fn property(mut self, name: &str, value: &str) -> Self {
+        self.properties.push(format!("\"{name}\" = {value}\n"));
+        self
+    }
+
+    /// How long it may finish what runs when it is told to end.
+    pub(crate) const fn drain(mut self, drain: &'static str) -> Self {
+        self.drain = drain;
         self
     }
 
@@ -65,22 +101,47 @@ impl Draft {
 
     /// The text of the topology.
     pub(crate) fn text(&self, kafka: &Kafka) -> String {
-        let Self { name, start, fail, tiers, .. } = self;
+        self.text_for(kafka.bootstrap())
+    }
+
+    /// The text of the topology for other brokers than those it was made on.
+    pub(crate) fn text_for(&self, bootstrap: &str) -> String {
+        let Self { name, start, tiers, drain, .. } = self;
         let source = self.source.clone().unwrap_or_else(|| format!("{name}.in"));
-        let mut text = format!("app = \"test\"\n\n[kafka]\nbootstrap = [\"{}\"]\n\n", kafka.bootstrap());
-        let _ =
-            write!(text, "[http]\nlisten = \"127.0.0.1:0\"\n\n[pipeline.{name}]\nsource = \"{source}\"\n");
-        let _ = write!(text, "start = {start}\noutput = \"{name}.out\"\n\n[pipeline.{name}.handler]\n");
-        match &self.handler {
-            Some(handler) => writeln!(text, "rust = {{ name = \"{handler}\" }}"),
-            None => writeln!(text, "passthrough = {{ fail = [{}] }}", fail.join(", ")),
-        }
-        .unwrap();
-        let _ =
-            write!(text, "\n[pipeline.{name}.retry]\ntiers = [{}]\ndeadline = \"1h\"\n\n", tiers.join(", "));
-        let _ = write!(text, "[pipeline.{name}.topics]\nreplication = 1\n\n");
-        let _ = write!(text, "[pipeline.{name}.workers]\nsession-timeout = \"6s\"\ndrain = \"5s\"\n");
-        text
+        let passthrough = || format!("passthrough = {{ fail = [{}] }}", self.fail.join(", "));
+        let handler = self.handler.clone().unwrap_or_else(passthrough);
+        let (tiers, retry, properties) = (tiers.join(", "), self.retry.concat(), self.properties.concat());
+        format!(
+            r#"app = "test"
+
+[kafka]
+bootstrap = ["{bootstrap}"]
+
+[kafka.properties]
+{properties}
+[http]
+listen = "127.0.0.1:0"
+
+[pipeline.{name}]
+source = "{source}"
+start = {start}
+output = "{name}.out"
+
+[pipeline.{name}.handler]
+{handler}
+
+[pipeline.{name}.retry]
+tiers = [{tiers}]
+deadline = "1h"
+{retry}
+[pipeline.{name}.topics]
+replication = 1
+
+[pipeline.{name}.workers]
+session-timeout = "6s"
+drain = "{drain}"
+"#
+        )
     }
 
     /// Makes its topics in Kafka and hands the topology over.
