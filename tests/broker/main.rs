@@ -31,9 +31,11 @@ mod watermarks;
 
 mod bytes_kept;
 mod end_to_end;
+mod exhausted;
 mod kill_points;
 mod killed;
 mod local_kafka;
+mod panics;
 mod positions;
 mod tasks_move;
 mod trouble;
