@@ -37,5 +37,6 @@ mod killed;
 mod local_kafka;
 mod panics;
 mod positions;
+mod refused;
 mod tasks_move;
 mod trouble;

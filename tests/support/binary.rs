@@ -19,6 +19,14 @@ pub(crate) struct Binary {
 }
 
 impl Binary {
+    /// Starts it on the text of a topology on which it cannot work: its exit code, and what it says.
+    pub(crate) fn fails(topology: &str) -> (Option<i32>, String) {
+        let words = NamedTempFile::new().expect("a file");
+        let mut process = Self::run_with(topology, 0, words.reopen().expect("the same file").into());
+        let code = process.wait().code();
+        (code, std::fs::read_to_string(words.path()).expect("what it said"))
+    }
+
     /// Starts it on the text of a topology.
     pub(crate) fn run(topology: &str, instance: u32) -> Self {
         Self::run_with(topology, instance, Stdio::inherit())

@@ -12,6 +12,7 @@ use rdkafka::admin::{
     TopicResult,
 };
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::core::position::TopicName;
@@ -30,22 +31,24 @@ pub(super) enum Trial {
     No,
 }
 
-/// A connection to the brokers.
+/// Connections to the brokers.
 pub(super) struct Brokers {
     client: AdminClient<Refusals>,
+    /// Asks first, and hears why it is turned away: nobody takes an admin client's errors off its queue.
+    listener: BaseConsumer<Refusals>,
 }
 
 impl Brokers {
     pub(super) fn connect(topology: &Topology) -> Result<Self, AdminError> {
         let config = settings::admin(&topology.kafka, &topology.app);
-        Ok(Self { client: settings::create(&config, Refusals::default(), &topology.kafka)? })
+        let client = settings::create(&config, Refusals::default(), &topology.kafka)?;
+        Ok(Self { client, listener: settings::create(&config, Refusals::default(), &topology.kafka)? })
     }
 
     /// What the brokers show of a topic.
     pub(super) fn look(&self, topic: &TopicName) -> Result<Found, AdminError> {
         let metadata = self
-            .client
-            .inner()
+            .listener
             .fetch_metadata(Some(topic.as_str()), ANSWER_WITHIN)
             .map_err(|error| self.unreachable(error))?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic.as_str()) else {
@@ -93,11 +96,8 @@ impl Brokers {
 
     /// `offsets.retention.minutes` of a broker; `None` where it does not say or we may not ask.
     pub(super) fn offsets_retention(&self) -> Result<Option<Duration>, AdminError> {
-        let metadata = self
-            .client
-            .inner()
-            .fetch_metadata(None, ANSWER_WITHIN)
-            .map_err(|error| self.unreachable(error))?;
+        let metadata =
+            self.listener.fetch_metadata(None, ANSWER_WITHIN).map_err(|error| self.unreachable(error))?;
         let Some(broker) = metadata.brokers().first() else {
             return Ok(None);
         };
@@ -139,7 +139,9 @@ impl Brokers {
     }
 
     fn unreachable(&self, source: KafkaError) -> AdminError {
-        match self.client.inner().context().authentication() {
+        // An error that waits there is handed to the context when it is taken.
+        while self.listener.poll(Duration::from_millis(10)).is_some() {}
+        match self.listener.context().authentication() {
             Some(detail) => AdminError::Authentication { detail },
             None => AdminError::Unreachable { source },
         }
@@ -184,6 +186,8 @@ impl Refusals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+impl ConsumerContext for Refusals {}
 
 impl ClientContext for Refusals {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, text: &str) {
