@@ -136,3 +136,7 @@ impl Source {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "broker-tests")]
+mod tests;
