@@ -270,9 +270,6 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.consumer.context().end();
-        // Also the answer to a change of the group that has none yet: the client would wait for it for ever.
-        if let Err(error) = self.end(|_| true) {
-            tracing::debug!(%error, "the lanes could not be ended");
-        }
+        self.open.clear();
     }
 }
