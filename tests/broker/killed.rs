@@ -38,11 +38,13 @@ fn one_of_two_processes_is_killed_and_every_record_has_one_fate() {
     let records: Vec<_> = keys.iter().map(|key| (Some(key.as_bytes()), Some(key.as_bytes()))).collect();
 
     let text = draft.text(kafka);
-    let (first, second) = (Binary::run(&text, 0), Binary::run(&text, 1));
+    let (mut first, second) = (Binary::run(&text, 0), Binary::run(&text, 1));
     kafka.produce(pipeline.source.as_str(), None, &records);
-    eventually("work is under way", || kafka.read(output).len() > 2_000);
-    first.kill();
-    let first = Binary::run(&text, 0);
+    for kill in 1..=size::repetitions() {
+        eventually("work is under way", || kafka.read(output).len() > kill * size::records(2_000));
+        first.kill();
+        first = Binary::run(&text, 0);
+    }
     let dead = pipeline.dead_letter.name.as_str();
     eventually("every record has its fate", || {
         kafka.read(output).len() + kafka.read(dead).len() >= records.len()
