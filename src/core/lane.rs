@@ -151,9 +151,9 @@ impl LaneState {
         grown
     }
 
-    /// The offset that a commit of everything ready would commit.
-    pub(crate) fn next_commit(&self) -> Offset {
-        match self.settled.checked_sub(1).and_then(|last| self.window.get(last)) {
+    /// The offset that a commit of the first `count` records commits.
+    pub(crate) fn offset_after(&self, count: usize) -> Offset {
+        match count.checked_sub(1).and_then(|last| self.window.get(last)) {
             Some(last) => last.offset.next(),
             None => self.committed,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::write::write_of;
+use super::write::{weight_of, write_of};
 use super::{Mode, Processor};
 use crate::core::event::{
     AbortCause, Action, Fate, FateKind, Report, StopReason, Target, TaskCommit, Transaction, TransactionId,
@@ -17,6 +17,8 @@ use crate::core::time::{Monotonic, Now};
 
 /// The most records of one transaction: larger ones gain nothing and make an abort dear.
 const MOST_RECORDS: usize = 10_000;
+/// The most bytes of one transaction: what a broker takes within a fraction of the shortest transaction timeout.
+const MOST_BYTES: usize = 32 << 20;
 /// The wait after the first abort; doubled after each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 /// The longest wait after an abort that names nothing.
@@ -45,7 +47,27 @@ struct OpenTask {
     epoch: Epoch,
     sequence: Sequence,
     offsets: Vec<(Lane, Offset)>,
+    /// How many records of each lane are in it, by [`Lane::index`].
+    counts: Vec<usize>,
     carries: Carries,
+}
+
+/// How much one transaction may still take. It begins above zero, so that one record always goes.
+struct Budget {
+    records: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Whether one more record goes in; it is counted if so.
+    fn takes(&mut self, settled: &Settled) -> bool {
+        let goes = self.records > 0 && self.bytes > 0;
+        if goes {
+            self.records = self.records.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(weight_of(settled));
+        }
+        goes
+    }
 }
 
 /// What of a task is in a transaction.
@@ -74,7 +96,7 @@ impl Open {
 }
 
 /// What decides when the next transaction is formed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pace {
     /// Settled records that the next transaction can take, blocked tasks' left out.
     ready: usize,
@@ -90,6 +112,24 @@ pub(super) struct Pace {
     fences: VecDeque<Monotonic>,
     /// Where the next transaction begins to collect, so that no task is left behind.
     rotor: Option<Partition>,
+    /// The most bytes of the next transaction: halved by an abort, since what is too much for the broker's time is too much
+    /// again, and doubled by a commit.
+    most_bytes: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            ready: 0,
+            oldest: None,
+            wanted: BTreeSet::new(),
+            aborts: 0,
+            not_before: Monotonic::default(),
+            fences: VecDeque::new(),
+            rotor: None,
+            most_bytes: MOST_BYTES,
+        }
+    }
 }
 
 impl Pace {
@@ -157,6 +197,7 @@ impl Processor {
         let mut open = Open { id, tasks: Vec::with_capacity(partitions.len()), targets: BTreeSet::new() };
         let mut taken: Vec<(Partition, &Settled)> = Vec::new();
         let stale = self.policy.flow.recommit / 2;
+        let mut budget = Budget { records: MOST_RECORDS, bytes: self.pace.most_bytes };
         for partition in &partitions {
             let Some(task) = self.tasks.get_mut(partition) else { continue };
             task.sequence = task.sequence.next();
@@ -165,21 +206,27 @@ impl Processor {
             let Some(task) = self.tasks.get(&partition) else { continue };
             let carries = Carries::of(task, purpose);
             let mut offsets = Vec::with_capacity(task.lanes.len());
+            let mut counts = Vec::with_capacity(task.lanes.len());
             for (lane, state) in task.lanes() {
-                let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
-                let (ready, next) = match carries {
-                    Carries::Settled => (state.ready(), state.next_commit()),
-                    Carries::Offsets => (0, state.committed),
-                };
-                if ready > 0 || lane == Lane::Source || idle {
-                    offsets.push((lane, next));
+                let before = taken.len();
+                match carries {
+                    Carries::Settled => {
+                        let ready = state.ready_records().take_while(|settled| budget.takes(settled));
+                        taken.extend(ready.map(|settled| (partition, settled)));
+                    }
+                    Carries::Offsets => {}
                 }
-                taken.extend(state.ready_records().take(ready).map(|settled| (partition, settled)));
+                let count = taken.len().saturating_sub(before);
+                let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
+                if count > 0 || lane == Lane::Source || idle {
+                    offsets.push((lane, state.offset_after(count)));
+                }
+                counts.push(count);
             }
             let mark = CommitMark { sequence: task.sequence, writer: self.writer };
             commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
             let (epoch, sequence) = (task.epoch, task.sequence);
-            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, carries });
+            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, counts, carries });
         }
         if commits.is_empty() {
             self.pace.wanted.clear();
@@ -193,15 +240,10 @@ impl Processor {
             write_of(settled, partition, &self.policy, now.wall, &mut writes);
         }
         open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
-        for OpenTask { partition, carries, .. } in &open.tasks {
+        for OpenTask { partition, counts, .. } in &open.tasks {
             self.pace.wanted.remove(partition);
             let Some(task) = self.tasks.get_mut(partition) else { continue };
-            match carries {
-                Carries::Settled => {
-                    task.lanes.iter_mut().for_each(|lane| lane.in_transaction = lane.settled);
-                }
-                Carries::Offsets => {}
-            }
+            task.lanes.iter_mut().zip(counts).for_each(|(lane, count)| lane.in_transaction = *count);
         }
         self.touched.extend(open.tasks.iter().map(|task| task.partition));
         let probe = match purpose {
@@ -254,7 +296,10 @@ impl Processor {
             return;
         }
         match result {
-            TransactionResult::Committed => self.resolve(|_| true, now),
+            TransactionResult::Committed => {
+                self.pace.most_bytes = self.pace.most_bytes.saturating_mul(2).min(MOST_BYTES);
+                self.resolve(|_| true, now);
+            }
             TransactionResult::Aborted(cause) => self.aborted(&cause, now),
             TransactionResult::Fenced { after } => {
                 if after < self.policy.flow.transaction_timeout {
@@ -366,6 +411,7 @@ impl Processor {
         let aborts = self.pace.aborts.saturating_add(1);
         self.resolve(|_| false, now);
         self.pace.aborts = aborts;
+        self.pace.most_bytes = (self.pace.most_bytes / 2).max(1);
         let (target, detail, named): (_, _, Vec<Partition>) = match cause {
             AbortCause::Passing { .. } => {
                 self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));

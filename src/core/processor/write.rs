@@ -1,5 +1,7 @@
 //! From a settled record to what its transaction writes.
 
+use bytes::Bytes;
+
 use crate::core::class::Reason;
 use crate::core::event::{Target, Write};
 use crate::core::headers::{self, Payload};
@@ -46,6 +48,23 @@ pub(super) fn write_of(
         }
     }
 }
+
+/// About how many bytes a settled record writes.
+pub(super) fn weight_of(settled: &Settled) -> usize {
+    let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+    let payload: usize = match &settled.fate {
+        Disposition::Emit(outputs) => {
+            outputs.iter().map(|output| size(&output.key) + size(&output.value)).sum()
+        }
+        Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
+            size(&settled.envelope.key) + size(&settled.envelope.value)
+        }
+    };
+    payload + HEADERS
+}
+
+/// What the headers of a record weigh, about.
+const HEADERS: usize = 512;
 
 fn copy(
     settled: &Settled,

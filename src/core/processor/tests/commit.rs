@@ -235,3 +235,36 @@ fn offsets_of_idle_lanes_are_committed_again() {
     worker.wait(3_600_000);
     assert_eq!(worker.transactions.len(), 1);
 }
+
+#[test]
+fn a_transaction_that_is_too_much_for_the_broker_is_tried_again_in_smaller_parts() {
+    let mut policy = policy(&[]);
+    policy.flow.window = 64;
+    let mut worker = Worker::running(policy);
+    let big = |offset| Record { value: Some(Bytes::from(vec![0; 1 << 20])), key: None, ..record(offset, "") };
+    worker.fetch(Lane::Source, (0..48).map(big).collect());
+    let value = Some(Bytes::from(vec![0; 1 << 20]));
+    for _ in 0..48 {
+        let output = Output { to: OutputName::Main, key: None, value: value.clone(), headers: vec![] };
+        worker.answer(Outcome::Done(vec![output]));
+    }
+    let mut sizes = Vec::new();
+    let mut committed = 0;
+    for abort in [true, true, false, false, false, false, false, false] {
+        if worker.transactions.is_empty() {
+            worker.wait(5_000);
+        }
+        let Some(transaction) = worker.transactions.first() else { break };
+        let count = transaction.records;
+        sizes.push(count);
+        assert_eq!(source_offset(transaction), Offset(committed + i64::try_from(count).unwrap()));
+        if abort {
+            worker.end(passing());
+        } else {
+            committed += i64::try_from(count).unwrap();
+            worker.end(TransactionResult::Committed);
+        }
+    }
+    assert_eq!(sizes, [32, 16, 8, 16, 24]);
+    assert_eq!(committed, 48);
+}
