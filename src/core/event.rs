@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::outcome::Outcome;
-use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, TierIndex};
+use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TierIndex};
 use crate::core::record::{Header, Record};
 use crate::core::time::Timestamp;
 
@@ -73,6 +73,8 @@ pub enum Event {
 pub struct Restored {
     /// The mark at the source partition's committed offset.
     pub mark: Option<CommitMark>,
+    /// What the group was founded on; handed on with every commit.
+    pub founding: Founding,
     /// Where each lane goes on, in the order of [`Lane::index`].
     pub lanes: Vec<LaneStart>,
 }

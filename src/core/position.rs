@@ -138,18 +138,32 @@ impl Sequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriterId(pub u64);
 
-/// What the metadata of a task's committed source offset says. Text form: `1 seq=17 by=00000000000000ab`.
+/// How many partitions the source had when the pipeline first started. Every mark of the group hands it on, so that a
+/// partition without an offset is either part of that start, where `start` counts, or has appeared later and is new as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Founding(pub u32);
+
+impl Founding {
+    /// Whether a partition was there when the pipeline first started.
+    pub fn includes(self, partition: Partition) -> bool {
+        u32::try_from(partition.0).is_ok_and(|number| number < self.0)
+    }
+}
+
+/// What the metadata of a task's committed source offset says. Text form: `1 seq=17 by=00000000000000ab of=6`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitMark {
     /// The number of the transaction that wrote it.
     pub sequence: Sequence,
     /// The worker that wrote it.
     pub writer: WriterId,
+    /// What the group was founded on.
+    pub founding: Founding,
 }
 
 impl fmt::Display for CommitMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1 seq={} by={:016x}", self.sequence.0, self.writer.0)
+        write!(f, "1 seq={} by={:016x} of={}", self.sequence.0, self.writer.0, self.founding.0)
     }
 }
 
@@ -171,17 +185,19 @@ impl FromStr for CommitMark {
         if words.next() != Some("1") {
             return Err(bad());
         }
-        let (mut sequence, mut writer) = (None, None);
+        let (mut sequence, mut writer, mut founding) = (None, None, None);
         for word in words {
             if let Some(number) = word.strip_prefix("seq=") {
                 sequence = number.parse().ok().map(Sequence);
             } else if let Some(id) = word.strip_prefix("by=") {
                 writer = u64::from_str_radix(id, 16).ok().map(WriterId);
+            } else if let Some(partitions) = word.strip_prefix("of=") {
+                founding = partitions.parse().ok().map(Founding);
             }
         }
-        match (sequence, writer) {
-            (Some(sequence), Some(writer)) => Ok(Self { sequence, writer }),
-            (None, _) | (_, None) => Err(bad()),
+        match (sequence, writer, founding) {
+            (Some(sequence), Some(writer), Some(founding)) => Ok(Self { sequence, writer, founding }),
+            (None, ..) | (_, None, _) | (.., None) => Err(bad()),
         }
     }
 }

@@ -187,6 +187,7 @@ impl Processor {
             return;
         }
         task.sequence = found.mark.map(|mark| mark.sequence).unwrap_or_default();
+        task.founding = found.founding;
         let fresh = found.lanes.iter().any(|lane| matches!(lane, LaneStart::Fresh(_)));
         task.lanes = found
             .lanes

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use crate::core::event::Target;
 use crate::core::lane::LaneState;
-use crate::core::position::{Epoch, Lane, Offset, Sequence};
+use crate::core::position::{Epoch, Founding, Lane, Offset, Sequence};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -43,6 +43,7 @@ pub(crate) struct Task {
     pub(crate) lanes: Vec<LaneState>,
     /// The highest number that a transaction of this task has used.
     pub(crate) sequence: Sequence,
+    pub(crate) founding: Founding,
     /// The keys that are being handled, each with the records that wait for it.
     pub(crate) keys: HashMap<u64, VecDeque<(Lane, Offset)>, FixedState>,
     /// Records that a handler has, or that wait for their next execution.
@@ -57,6 +58,7 @@ impl Task {
             phase: Phase::Restoring,
             lanes: Vec::new(),
             sequence: Sequence(0),
+            founding: Founding::default(),
             keys: HashMap::with_hasher(FixedState::with_seed(seed)),
             running: 0,
             block: None,

@@ -15,12 +15,12 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::event::{LaneStart, Restored};
-use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, TopicName};
+use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TopicName};
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
 use crate::kafka::reader::LaneId;
 use crate::kafka::settings;
-use crate::kafka::start::{LogRange, Resolver, Standing};
+use crate::kafka::start::{self, LogRange, Resolver};
 use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline};
 
@@ -138,13 +138,12 @@ impl Lookup {
     pub(crate) fn start(
         kafka: &Kafka,
         pipeline: &Pipeline,
-        standing: Standing,
         answer: impl Fn(Found) + Send + 'static,
     ) -> Result<Self, ClientError> {
         let config = settings::lane_consumer(kafka, pipeline);
         let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
         let (orders, inbox) = crossbeam_channel::unbounded();
-        let asker = Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone(), standing };
+        let asker = Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone() };
         let spawned = thread::Builder::new()
             .name(format!("{}-lookup", pipeline.name))
             .spawn(move || asker.run(&inbox, &answer));
@@ -190,7 +189,6 @@ struct Asker {
     consumer: BaseConsumer<Context>,
     kafka: Kafka,
     pipeline: Pipeline,
-    standing: Standing,
 }
 
 type Open = BTreeMap<About, Asked>;
@@ -301,6 +299,14 @@ impl Asker {
             Ok(committed) => committed,
             Err(error) => return Ok(not_yet(&error)),
         };
+        let founding = match committed.mark {
+            Some(mark) => mark.founding,
+            None => match start::founding(&self.kafka, &self.pipeline, TRY) {
+                Ok(founding) => founding,
+                Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
+                Err(error) => return Err(error),
+            },
+        };
         let (mut lanes, mut losses) = (Vec::new(), Vec::new());
         for (lane, committed) in self.pipeline.policy.ladder.lanes().zip(&committed.offsets) {
             let log = match self.log(self.pipeline.lane_topic(lane), partition) {
@@ -311,7 +317,7 @@ impl Asker {
             let (wanted, start): (_, fn(Offset) -> LaneStart) = match (lane, committed) {
                 (_, Some(offset)) => (*offset, LaneStart::Committed),
                 (Lane::Tier(_), None) => (log.start, LaneStart::Fresh),
-                (Lane::Source, None) => match self.resolver().resolve(partition, log) {
+                (Lane::Source, None) => match self.resolver(founding).resolve(partition, log) {
                     Ok(offset) => (offset, LaneStart::Fresh),
                     Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
                     Err(error) => return Err(error),
@@ -325,13 +331,13 @@ impl Asker {
             }
             lanes.push(start(wanted.max(log.start)));
         }
-        let found = Restored { mark: committed.mark, lanes };
+        let found = Restored { mark: committed.mark, founding, lanes };
         Ok(Tried::Answered(Found::Task { partition, epoch, found, losses }))
     }
 
-    fn resolver(&self) -> Resolver<'_> {
-        let Self { consumer, kafka, pipeline, standing } = self;
-        Resolver { consumer, kafka, pipeline, standing: *standing, patience: TRY }
+    fn resolver(&self, founding: Founding) -> Resolver<'_> {
+        let Self { consumer, kafka, pipeline } = self;
+        Resolver { consumer, kafka, pipeline, founding, patience: TRY }
     }
 
     fn log(&self, topic: &TopicName, partition: Partition) -> Result<LogRange, KafkaError> {

@@ -1,18 +1,16 @@
 //! Where a lane begins that the group has no offset for, resolved once to a number.
 
-use std::thread;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
-use crate::core::position::{Offset, Partition};
+use crate::core::position::{CommitMark, Founding, Offset, Partition};
 use crate::core::time::Timestamp;
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
 use crate::kafka::settings;
-use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline, Start};
 
 /// Where the log of a partition begins and ends for a reader of committed records.
@@ -24,85 +22,12 @@ pub(crate) struct LogRange {
     pub(crate) end: Offset,
 }
 
-/// What the group knew before any worker of this process joined it; only `start = "latest"` asks.
-///
-/// A partition without an offset is either part of the pipeline's first start, where `latest` means its end, or has
-/// appeared later, where everything in it is new. Once the first worker has committed, both look the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Nothing: the pipeline starts for the first time, on this many source partitions.
-    New {
-        /// Partitions of the source topic at that moment.
-        partitions: usize,
-    },
-    /// Offsets of some partitions.
-    Known,
-}
-
-/// How long one try to reach the broker may take.
-const TRY: Duration = Duration::from_secs(5);
-
-/// Between two tries of which the first failed at once.
-const PAUSE: Duration = Duration::from_millis(100);
-
-impl Standing {
-    /// Asks the broker, before any worker of this process joins the group; tries again until `patience` is used up.
-    pub(crate) fn look(kafka: &Kafka, pipeline: &Pipeline, patience: Duration) -> Result<Self, ClientError> {
-        if pipeline.start != Start::Latest {
-            return Ok(Self::Known);
-        }
-        let config = settings::lane_consumer(kafka, pipeline);
-        let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
-        let watch = Stopwatch::start();
-        loop {
-            match Self::ask(&consumer, pipeline) {
-                Ok(standing) => return Ok(standing),
-                Err(source) if watch.left_of(patience).is_none() => {
-                    return Err(ClientError::Call {
-                        client: "lookup",
-                        call: "tell the group's offsets",
-                        source,
-                    });
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "the group's offsets are not known yet");
-                    thread::sleep(PAUSE);
-                }
-            }
-        }
-    }
-
-    fn ask(consumer: &BaseConsumer<Context>, pipeline: &Pipeline) -> KafkaResult<Self> {
-        let topic = pipeline.source.as_str();
-        let metadata = consumer.fetch_metadata(Some(topic), TRY)?;
-        let partitions = metadata.topics().iter().map(|topic| topic.partitions().len()).sum();
-        let mut list = TopicPartitionList::with_capacity(partitions);
-        for partition in (0..).take(partitions) {
-            list.add_partition(topic, partition);
-        }
-        let committed = consumer.committed_offsets(list, TRY)?;
-        for element in committed.elements() {
-            element.error()?;
-        }
-        let known =
-            committed.elements().iter().any(|element| matches!(element.offset(), ClientOffset::Offset(_)));
-        Ok(if known { Self::Known } else { Self::New { partitions } })
-    }
-
-    fn includes(self, partition: Partition) -> bool {
-        match self {
-            Self::New { partitions } => usize::try_from(partition.0).is_ok_and(|number| number < partitions),
-            Self::Known => false,
-        }
-    }
-}
-
 /// Resolves `start` for one source partition.
 pub(super) struct Resolver<'a> {
     pub(super) consumer: &'a BaseConsumer<Context>,
     pub(super) kafka: &'a Kafka,
     pub(super) pipeline: &'a Pipeline,
-    pub(super) standing: Standing,
+    pub(super) founding: Founding,
     pub(super) patience: Duration,
 }
 
@@ -111,8 +36,8 @@ impl Resolver<'_> {
     pub(super) fn resolve(&self, partition: Partition, log: LogRange) -> Result<Offset, ClientError> {
         match &self.pipeline.start {
             Start::Earliest => Ok(log.start),
-            Start::Latest if self.standing.includes(partition) => Ok(log.end),
-            // It has appeared since the group first committed: everything in it is new.
+            Start::Latest if self.founding.includes(partition) => Ok(log.end),
+            // It has appeared since the pipeline first started: everything in it is new.
             Start::Latest => Ok(log.start),
             Start::At(time) => self.at(partition, *time, log),
             Start::Group(group) => self.of_group(group, partition, log),
@@ -154,6 +79,45 @@ impl Resolver<'_> {
             | ClientOffset::OffsetTail(_) => Ok(log.start),
         }
     }
+}
+
+/// What the group was founded on: what its marks say, and where it has committed nothing yet, what there is now. Offsets
+/// without a mark, as a tool writes them, found it on nothing: what has no offset is new.
+pub(super) fn founding(
+    kafka: &Kafka,
+    pipeline: &Pipeline,
+    patience: Duration,
+) -> Result<Founding, ClientError> {
+    let mut config = settings::lane_consumer(kafka, pipeline);
+    // Stable offsets of all partitions at once would wait until no worker has a transaction open.
+    config.set("isolation.level", "read_uncommitted");
+    let consumer: BaseConsumer<Context> = settings::create(&config, Context::new("lookup"), kafka)?;
+    ask(&consumer, pipeline, patience).map_err(|source| refused("tell the group's offsets", source))
+}
+
+fn ask(consumer: &BaseConsumer<Context>, pipeline: &Pipeline, patience: Duration) -> KafkaResult<Founding> {
+    let topic = pipeline.source.as_str();
+    let metadata = consumer.fetch_metadata(Some(topic), patience)?;
+    let partitions: usize = metadata.topics().iter().map(|topic| topic.partitions().len()).sum();
+    let mut list = TopicPartitionList::with_capacity(partitions);
+    for partition in (0..).take(partitions) {
+        list.add_partition(topic, partition);
+    }
+    let committed = consumer.committed_offsets(list, patience)?;
+    let (mut known, mut founded) = (0usize, None);
+    for element in committed.elements() {
+        element.error()?;
+        if let ClientOffset::Offset(_) = element.offset() {
+            known = known.saturating_add(1);
+            let mark = element.metadata().parse::<CommitMark>().ok();
+            founded = founded.into_iter().chain(mark.map(|mark| mark.founding)).min();
+        }
+    }
+    Ok(match (known, founded) {
+        (0, _) => Founding(u32::try_from(partitions).unwrap_or(u32::MAX)),
+        (_, Some(founding)) => founding,
+        (_, None) => Founding::default(),
+    })
 }
 
 fn first(list: &TopicPartitionList) -> KafkaResult<ClientOffset> {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 use std::{io, thread};
 
 use crossbeam_channel::Sender;
@@ -14,7 +13,6 @@ use crate::admin::{Sources, listen};
 use crate::core::event::StopReason;
 use crate::handler::{AnyHandler, BuildHandlerError, Handlers, build};
 use crate::kafka::admin::{Verified, verify};
-use crate::kafka::start::Standing;
 use crate::kafka::transaction::TransactorSettings;
 use crate::telemetry::Telemetry;
 use crate::telemetry::metrics::Metrics;
@@ -40,8 +38,6 @@ pub use ended::{Ended, RunError};
 use ended::{from_system, worst};
 pub use shutdown::Shutdown;
 
-/// How long the brokers may be out of reach at start.
-const START_PATIENCE: Duration = Duration::from_secs(30);
 /// The most bytes in one batch where nothing is known: what a broker takes by default.
 const BATCH_BYTES: usize = 1_000_000;
 
@@ -79,7 +75,6 @@ pub fn run(
     let (ends, ended) = crossbeam_channel::unbounded();
     let mut workers = Vec::new();
     for pipeline in &topology.pipelines {
-        let standing = Standing::look(&topology.kafka, pipeline, START_PATIENCE)?;
         let pipeline = Arc::new(tuned(pipeline, &verified));
         let batch_bytes =
             verified.pipelines.get(&pipeline.name).map_or(BATCH_BYTES, |found| found.batch_bytes);
@@ -101,7 +96,7 @@ pub fn run(
                 batch_bytes,
             };
             let (writer, seed) = (writer::draw(), writer::draw().0);
-            workers.push((WorkerSettings { transactor, standing, writer, seed }, parts));
+            workers.push((WorkerSettings { transactor, writer, seed }, parts));
         }
     }
     let mut threads = Vec::new();

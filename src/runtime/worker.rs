@@ -17,7 +17,6 @@ use crate::kafka::epochs::Epochs;
 use crate::kafka::error::ClientError;
 use crate::kafka::lookup::{Found, Lookup};
 use crate::kafka::reader::LaneId;
-use crate::kafka::start::Standing;
 use crate::kafka::transaction::{Answer, Transactor, TransactorError, TransactorSettings};
 use crate::runtime::account::Account;
 use crate::runtime::clock::Clock;
@@ -44,8 +43,6 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct WorkerSettings {
     /// Clients, pipeline and transactional id of its transactor, and of itself.
     pub(crate) transactor: TransactorSettings,
-    /// What the group knew before this process joined it.
-    pub(crate) standing: Standing,
     /// The name it commits under: differs from that of every worker that ever lived.
     pub(crate) writer: WriterId,
     /// For jitter and hashing.

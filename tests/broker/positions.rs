@@ -3,7 +3,8 @@
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use redrive::topology::model::Pipeline;
 
 use crate::process::{Process, eventually};
@@ -70,6 +71,41 @@ fn latest_means_the_first_start_only_and_new_partitions_begin_at_their_beginning
     eventually("everything since is handled", || outputs(kafka, pipeline).len() >= expected.len());
     process.end().expect("a clean end");
     assert_eq!(outputs(kafka, pipeline), expected);
+}
+
+#[test]
+fn latest_holds_for_every_partition_of_the_first_start_whoever_commits_it() {
+    let kafka = Kafka::shared();
+    let topology = Draft::new(kafka, 2).start("\"latest\"").made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    write(kafka, pipeline, 0, 0..100);
+    write(kafka, pipeline, 1, 100..200);
+    // Another worker of the first start has committed its partition, and this one was not yet committed by anybody.
+    commit(kafka, pipeline, 0, 100, "1 seq=1 by=00000000000000ab of=2");
+
+    let process = Process::start(&topology, "a");
+    let mut next = 200;
+    eventually("records written after the start are handled", || {
+        write(kafka, pipeline, 1, next..next + 1);
+        next += 1;
+        !outputs(kafka, pipeline).is_empty()
+    });
+    process.end().expect("a clean end");
+    let first = outputs(kafka, pipeline)[0];
+    assert!(first >= 200, "{first} was there before the first start");
+}
+
+/// Commits an offset of the source in the group's name, as a worker does.
+fn commit(kafka: &Kafka, pipeline: &Pipeline, partition: i32, offset: i64, mark: &str) {
+    let member: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", kafka.bootstrap())
+        .set("group.id", &pipeline.group)
+        .create()
+        .unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(pipeline.source.as_str(), partition, Offset::Offset(offset)).unwrap();
+    list.find_partition(pipeline.source.as_str(), partition).unwrap().set_metadata(mark);
+    member.commit(&list, CommitMode::Sync).expect("commit");
 }
 
 #[test]

@@ -16,7 +16,9 @@ use redrive::core::headers::{
 use redrive::core::history::{self, History};
 use redrive::core::outcome::Verdict;
 use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
-use redrive::core::position::{CommitMark, Offset, Origin, Partition, Sequence, TopicName, WriterId};
+use redrive::core::position::{
+    CommitMark, Founding, Offset, Origin, Partition, Sequence, TopicName, WriterId,
+};
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::route::{Step, after_attempt, hop};
 use redrive::core::time::Timestamp;
@@ -246,10 +248,10 @@ proptest! {
 
     #[test]
     fn a_commit_mark_is_read_back_whatever_later_versions_add(
-        sequence in any::<u64>(), writer in any::<u64>(), more in "( [a-z]{1,5}=[a-z0-9]{0,5}){0,3}",
+        sequence in any::<u64>(), writer in any::<u64>(), partitions in any::<u32>(), more in "( [a-z]{1,5}=[a-z0-9]{0,5}){0,3}",
     ) {
-        prop_assume!(!more.contains(" seq=") && !more.contains(" by="));
-        let mark = CommitMark { sequence: Sequence(sequence), writer: WriterId(writer) };
+        prop_assume!(!more.contains(" seq=") && !more.contains(" by=") && !more.contains(" of="));
+        let mark = CommitMark { sequence: Sequence(sequence), writer: WriterId(writer), founding: Founding(partitions) };
         prop_assert_eq!(format!("{mark}{more}").parse::<CommitMark>().unwrap(), mark);
     }
 }

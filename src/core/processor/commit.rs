@@ -223,7 +223,7 @@ impl Processor {
                 }
                 counts.push(count);
             }
-            let mark = CommitMark { sequence: task.sequence, writer: self.writer };
+            let mark = CommitMark { sequence: task.sequence, writer: self.writer, founding: task.founding };
             commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
             let (epoch, sequence) = (task.epoch, task.sequence);
             open.tasks.push(OpenTask { partition, epoch, sequence, offsets, counts, carries });

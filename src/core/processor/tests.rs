@@ -8,7 +8,7 @@ use crate::core::class::{Class, Reason};
 use crate::core::event::{AbortCause, Delivery, Target, Transaction, TransactionResult, Write};
 use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;
-use crate::core::position::{CommitMark, Offset, Sequence, TierIndex};
+use crate::core::position::{CommitMark, Founding, Offset, Sequence, TierIndex};
 use crate::core::record::{Header, Record};
 use crate::core::time::Timestamp;
 
@@ -48,7 +48,11 @@ impl Worker {
         let mut worker = Self::new(policy);
         worker.tell(Event::Assigned(vec![P]));
         let epoch = worker.epoch();
-        worker.tell(Event::Restored { partition: P, epoch, found: Restored { mark: None, lanes } });
+        worker.tell(Event::Restored {
+            partition: P,
+            epoch,
+            found: Restored { mark: None, founding: Founding(1), lanes },
+        });
         worker
     }
 

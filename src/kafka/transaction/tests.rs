@@ -9,7 +9,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 
 use super::{Answer, Transactor, TransactorSettings};
 use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
-use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence, TierIndex, WriterId};
+use crate::core::position::{
+    CommitMark, Epoch, Founding, Lane, Offset, Partition, Sequence, TierIndex, WriterId,
+};
 use crate::core::record::{Header, HeaderName};
 use crate::kafka::broker::{self, PATIENCE};
 use crate::kafka::epochs::Epochs;
@@ -159,7 +161,7 @@ fn transaction(number: u64, writes: Vec<Write>) -> Transaction {
 }
 
 fn mark(number: u64) -> CommitMark {
-    CommitMark { sequence: Sequence(number), writer: WriterId(0xab) }
+    CommitMark { sequence: Sequence(number), writer: WriterId(0xab), founding: Founding(1) }
 }
 
 fn write(target: Target, value: impl Into<Bytes>) -> Write {

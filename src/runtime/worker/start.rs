@@ -49,7 +49,7 @@ impl Worker {
             let _ = answers.send(Note::Transactor(answer));
         })?;
         let (answers, abort) = (notes.clone(), AbortOnPanic);
-        let lookup = Lookup::start(kafka, pipeline, settings.standing, move |found| {
+        let lookup = Lookup::start(kafka, pipeline, move |found| {
             // As above.
             let _ = &abort;
             let _ = answers.send(Note::Looked(found));

@@ -60,10 +60,8 @@ impl World {
         let marks: Vec<_> = match self.bug {
             Some(Bug::MarkOffByOne) => marks
                 .map(|(partition, mark)| {
-                    let raised = mark.map(|CommitMark { sequence, writer }| CommitMark {
-                        sequence: Sequence(sequence.0 + 1),
-                        writer,
-                    });
+                    let raised =
+                        mark.map(|mark| CommitMark { sequence: Sequence(mark.sequence.0 + 1), ..mark });
                     (partition, raised)
                 })
                 .collect(),

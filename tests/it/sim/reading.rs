@@ -1,7 +1,7 @@
 //! How a simulated shell takes over a task and reads its lanes.
 
 use redrive::core::event::{Event, LaneStart, Restored};
-use redrive::core::position::{Epoch, Lane, Offset, Partition};
+use redrive::core::position::{Epoch, Founding, Lane, Offset, Partition};
 
 use super::cluster::Place;
 use super::cluster::log::Isolation;
@@ -33,7 +33,8 @@ impl World {
                 None => LaneStart::Fresh(Offset(0)),
             })
             .collect();
-        let found = Restored { mark: self.mark(partition), lanes };
+        let founding = Founding(self.plan.partitions as u32);
+        let found = Restored { mark: self.mark(partition), founding, lanes };
         let partition = Partition(partition);
         let wait = self.latency();
         let event = Event::Restored { partition, epoch, found };

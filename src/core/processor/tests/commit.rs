@@ -152,7 +152,7 @@ fn a_refused_record_stops_its_own_task_only() {
     let other = Partition(1);
     worker.tell(Event::Assigned(vec![other]));
     let epoch = worker.core.tasks[&other].epoch;
-    let found = Restored { mark: None, lanes: vec![LaneStart::Committed(Offset(0))] };
+    let found = Restored { mark: None, founding: Founding(2), lanes: vec![LaneStart::Committed(Offset(0))] };
     worker.tell(Event::Restored { partition: other, epoch, found });
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     worker.tell(Event::Fetched {
@@ -171,7 +171,9 @@ fn a_refused_record_stops_its_own_task_only() {
 
 #[test]
 fn after_a_commit_without_an_answer_the_mark_decides() {
-    let mark = |by, sequence| Some(CommitMark { writer: WriterId(by), sequence: Sequence(sequence) });
+    let mark = |by, sequence| {
+        Some(CommitMark { writer: WriterId(by), sequence: Sequence(sequence), founding: Founding(1) })
+    };
     let cases = [(mark(7, 1), true), (mark(7, 0), false), (mark(8, 1), false), (None, false)];
     for (found, committed) in cases {
         let mut worker = Worker::running(policy(&[]));
@@ -191,7 +193,11 @@ fn a_first_start_is_committed_before_anything_is_read() {
     worker.tell(Event::Assigned(vec![P]));
     let lanes = vec![LaneStart::Fresh(Offset(17)), LaneStart::Fresh(Offset(0))];
     let epoch = worker.epoch();
-    worker.tell(Event::Restored { partition: P, epoch, found: Restored { mark: None, lanes } });
+    worker.tell(Event::Restored {
+        partition: P,
+        epoch,
+        found: Restored { mark: None, founding: Founding(1), lanes },
+    });
     let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
     assert!(!worker.others.iter().any(open));
     let start = worker.end(TransactionResult::Committed);
