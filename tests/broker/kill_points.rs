@@ -46,6 +46,10 @@ fn killed_while_a_transaction_is_open_whose_records_nobody_reads() {
     let (scene, _) = killed("1s", |scene, process| {
         let outputs = Watermarks::of(scene.kafka, scene.output());
         scene.at_work("a transaction is open in a process that is stopped", |_| {
+            // Looked for first: a process that is stopped at any moment is rarely in the middle of one.
+            if !(0..100).any(|_| outputs.is_open()) {
+                return false;
+            }
             process.freeze();
             // What it had sent before has arrived by then.
             let open = (0..20).all(|_| outputs.is_open());
