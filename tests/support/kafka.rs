@@ -70,7 +70,12 @@ impl Kafka {
         script("kill", &self.folder, &[]);
     }
 
-    /// Starts it again after [`Self::kill`], or ends it in order and starts it again.
+    /// Ends it in order; data and port are kept.
+    pub(crate) fn stop(&self) {
+        script("stop", &self.folder, &[]);
+    }
+
+    /// Starts it again after [`Self::kill`] or [`Self::stop`], or ends it in order and starts it again.
     pub(crate) fn restart(&self) {
         script("restart", &self.folder, &[]);
     }
