@@ -4,6 +4,7 @@
 //! waits for transactions that are still open; each question is therefore asked in short tries, in turn with the others,
 //! until it is answered or forgotten.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -143,7 +144,8 @@ impl Lookup {
         let config = settings::lane_consumer(kafka, pipeline);
         let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
         let (orders, inbox) = crossbeam_channel::unbounded();
-        let asker = Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone() };
+        let asker =
+            Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone(), founding: Cell::new(None) };
         let spawned = thread::Builder::new()
             .name(format!("{}-lookup", pipeline.name))
             .spawn(move || asker.run(&inbox, &answer));
@@ -189,6 +191,7 @@ struct Asker {
     consumer: BaseConsumer<Context>,
     kafka: Kafka,
     pipeline: Pipeline,
+    founding: Cell<Option<Founding>>,
 }
 
 type Open = BTreeMap<About, Asked>;
@@ -301,7 +304,7 @@ impl Asker {
         };
         let founding = match committed.mark {
             Some(mark) => mark.founding,
-            None => match start::founding(&self.kafka, &self.pipeline, TRY) {
+            None => match self.founding() {
                 Ok(founding) => founding,
                 Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
                 Err(error) => return Err(error),
@@ -335,8 +338,18 @@ impl Asker {
         Ok(Tried::Answered(Found::Task { partition, epoch, found, losses }))
     }
 
+    /// Asked for once: it never changes while the group has offsets, and what appears after this was asked is new.
+    fn founding(&self) -> Result<Founding, ClientError> {
+        if let Some(founding) = self.founding.get() {
+            return Ok(founding);
+        }
+        let founding = start::founding(&self.kafka, &self.pipeline, TRY)?;
+        self.founding.set(Some(founding));
+        Ok(founding)
+    }
+
     fn resolver(&self, founding: Founding) -> Resolver<'_> {
-        let Self { consumer, kafka, pipeline } = self;
+        let Self { consumer, kafka, pipeline, .. } = self;
         Resolver { consumer, kafka, pipeline, founding, patience: TRY }
     }
 
