@@ -161,6 +161,26 @@ pub enum HandlerSpec {
     },
 }
 
+/// Headers of a call that say what the record is, in lower case; so does every `redrive-*`. Nothing else may set them.
+pub const IDENTITY_HEADERS: [&str; 6] =
+    ["ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "idempotency-key"];
+
+/// Headers that frame a call (RFC 9110, section 7.6.1), in lower case. From a record they would let its writer smuggle a
+/// second one.
+pub const FRAMING_HEADERS: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// An HTTP endpoint that is called once per execution.
 #[derive(Clone, Debug)]
 pub struct HttpHandler {

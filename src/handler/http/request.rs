@@ -12,7 +12,7 @@ use crate::core::event::Delivery;
 use crate::core::record::HeaderName as KafkaName;
 use crate::handler::BuildHandlerError;
 use crate::handler::http::value;
-use crate::topology::model::{HttpHandler, Pipeline, Shown};
+use crate::topology::model::{FRAMING_HEADERS, HttpHandler, IDENTITY_HEADERS, Pipeline, Shown};
 
 const CE_SPECVERSION: HeaderName = HeaderName::from_static("ce-specversion");
 const CE_ID: HeaderName = HeaderName::from_static("ce-id");
@@ -25,24 +25,6 @@ const ATTEMPT: HeaderName = HeaderName::from_static("redrive-attempt");
 const EXECUTION: HeaderName = HeaderName::from_static("redrive-execution");
 const DUE: HeaderName = HeaderName::from_static("redrive-due");
 const TOMBSTONE: HeaderName = HeaderName::from_static("redrive-tombstone");
-
-/// Headers that say what the record is. Nothing else may set them.
-const IDENTITY: [HeaderName; 6] = [CE_SPECVERSION, CE_ID, CE_SOURCE, CE_TYPE, CE_TIME, IDEMPOTENCY_KEY];
-
-/// Headers that frame the request (RFC 9110, 7.6.1). From a record they would let its writer smuggle a second one.
-const FRAMING: [&str; 11] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "host",
-];
 
 /// What is the same in every call of a handler.
 #[derive(Debug)]
@@ -137,10 +119,10 @@ impl Form {
 /// The name of a header that the topology adds, as HTTP spells it.
 fn own_name(name: &str) -> Result<HeaderName, BuildHandlerError> {
     let key = HeaderName::from_str(name).map_err(|_| header(name, "HTTP allows no such name"))?;
-    if key.as_str().starts_with("redrive-") || IDENTITY.contains(&key) {
+    if key.as_str().starts_with("redrive-") || IDENTITY_HEADERS.contains(&key.as_str()) {
         return Err(header(name, "redrive sets it"));
     }
-    if FRAMING.contains(&key.as_str()) {
+    if FRAMING_HEADERS.contains(&key.as_str()) {
         return Err(header(name, "it frames the request"));
     }
     Ok(key)

@@ -7,33 +7,12 @@ use crate::core::record::HeaderName;
 use crate::topology::address;
 use crate::topology::code::Code;
 use crate::topology::keys;
-use crate::topology::model::{HttpHandler, Text, Token};
+use crate::topology::model::{FRAMING_HEADERS, HttpHandler, IDENTITY_HEADERS, Text, Token};
 use crate::topology::reading::{Place, Read, Reading};
 use crate::topology::section::{Field, Section};
 use crate::topology::value::or;
 
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3_600);
-
-/// Headers of the request that redrive sets, and those that frame it (RFC 9110, section 7.6.1).
-const RESERVED: [&str; 17] = [
-    "ce-specversion",
-    "ce-id",
-    "ce-source",
-    "ce-type",
-    "ce-time",
-    "idempotency-key",
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Reads the table.
 pub(super) fn read(reading: &Reading<'_>, handler: &Section<'_>) -> Read<HttpHandler> {
@@ -75,7 +54,10 @@ fn check_name(reading: &Reading<'_>, at: &Place, name: &str) -> Read<()> {
         return Err(reading.report(Code::BadHeader, at, message));
     }
     let lower = name.to_ascii_lowercase();
-    if lower.starts_with("redrive-") || RESERVED.contains(&lower.as_str()) {
+    if lower.starts_with("redrive-")
+        || IDENTITY_HEADERS.contains(&lower.as_str())
+        || FRAMING_HEADERS.contains(&lower.as_str())
+    {
         let message = format!("header `{name}` is set by redrive itself");
         return Err(reading.report(Code::ReservedHeader, at, message));
     }
