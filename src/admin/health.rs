@@ -4,7 +4,7 @@
 //!
 //! [`probe`]: crate::admin::probe
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ struct Notes {
     tasks: AtomicUsize,
     membership: AtomicU8,
     outside_since: AtomicU64,
-    blocked: AtomicU8,
+    blocked: AtomicU32,
 }
 
 /// Where one worker notes its health.
@@ -53,7 +53,7 @@ impl Health {
             tasks: AtomicUsize::new(0),
             membership: AtomicU8::new(JOINING),
             outside_since: AtomicU64::new(millis(now)),
-            blocked: AtomicU8::new(0),
+            blocked: AtomicU32::new(0),
         };
         Self(Arc::new(Shared { workers: workers.into_iter().map(notes).collect(), fatal: OnceLock::new() }))
     }
@@ -150,13 +150,8 @@ impl Notes {
     }
 }
 
-const fn bit(by: BlockedBy) -> u8 {
-    match by {
-        BlockedBy::Output => 1,
-        BlockedBy::Tier => 2,
-        BlockedBy::DeadLetter => 4,
-        BlockedBy::Broker => 8,
-    }
+const fn bit(by: BlockedBy) -> u32 {
+    1 << by.index()
 }
 
 fn millis(moment: Monotonic) -> u64 {

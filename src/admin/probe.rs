@@ -88,7 +88,21 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
         for by in &worker.blocked {
             match by {
                 BlockedBy::Broker => verdict.against.push(format!("worker `{name}` reaches no broker")),
-                BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter => {
+                BlockedBy::Source => {
+                    verdict
+                        .notes
+                        .push(format!("worker `{name}` has tasks that wait: their source cannot be read"));
+                }
+                BlockedBy::PositionsStale => {
+                    let text = "has tasks that wait for `redrive resume`: their positions may be old";
+                    verdict.notes.push(format!("worker `{name}` {text}"));
+                }
+                BlockedBy::Output
+                | BlockedBy::Tier
+                | BlockedBy::DeadLetter
+                | BlockedBy::State
+                | BlockedBy::Cases
+                | BlockedBy::Audit => {
                     let by = by.as_str();
                     verdict
                         .notes

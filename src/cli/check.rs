@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::core::time::in_words;
 use crate::topology::diagnostic::Diagnostics;
 use crate::topology::environment::{Environment, Process};
-use crate::topology::model::{HandlerSpec, OwnTopic, Pipeline, Start, Topology};
+use crate::topology::model::{Cleanup, HandlerSpec, OwnTopic, Pipeline, Start, Topology};
 
 /// Compile a topology file and print every problem, or what it means
 #[derive(Clone, Debug, clap::Args)]
@@ -199,9 +199,10 @@ fn shown_url(url: &str) -> String {
 }
 
 fn own_topic(topic: &OwnTopic) -> String {
-    match topic.retention {
-        Some(retention) => format!("{}, kept {}", topic.name, spoken(retention)),
-        None => format!("{}, compacted", topic.name),
+    match topic.cleanup {
+        Cleanup::Delete(retention) => format!("{}, kept {}", topic.name, spoken(retention)),
+        Cleanup::Compact => format!("{}, compacted", topic.name),
+        Cleanup::CompactDelete(retention) => format!("{}, compacted, kept {}", topic.name, spoken(retention)),
     }
 }
 
@@ -237,7 +238,10 @@ fn in_json(file: &Path, topology: &Topology) -> Value {
 
 fn pipeline_in_json(pipeline: &Pipeline) -> Value {
     let timeline = Timeline::of(pipeline);
-    let retention = |topic: &OwnTopic| topic.retention.map(in_words);
+    let retention = |topic: &OwnTopic| match topic.cleanup {
+        Cleanup::Delete(retention) | Cleanup::CompactDelete(retention) => Some(in_words(retention)),
+        Cleanup::Compact => None,
+    };
     let source = json!({ "lane": "source", "topic": pipeline.source.as_str() });
     let tiers = pipeline.tiers.iter().map(|tier| {
         json!({
@@ -259,6 +263,8 @@ fn pipeline_in_json(pipeline: &Pipeline) -> Value {
             "retention": retention(&pipeline.dead_letter),
         },
         "state": { "topic": pipeline.state.name.as_str() },
+        "control": { "topic": pipeline.control.name.as_str(), "retention": retention(&pipeline.control) },
+        "cases": { "topic": pipeline.cases.name.as_str(), "retention": retention(&pipeline.cases) },
         "output": pipeline.output.as_ref().map(|topic| topic.as_str()),
         "outputs": Value::Object(outputs.collect()),
         "ladder": {

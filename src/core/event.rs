@@ -167,6 +167,12 @@ pub enum Target {
     Tier(TierIndex),
     /// The dead letter topic.
     DeadLetter,
+    /// The state topic: written by the task's owner only.
+    State,
+    /// What happened to dead letters, and the answers to operators.
+    Cases,
+    /// What operators did, of all pipelines.
+    Audit,
 }
 
 /// What the shell is to do next. Actions are carried out in the order in which they are polled.
@@ -336,6 +342,8 @@ pub enum FateKind {
     Hop,
     /// Is a dead letter.
     DeadLetter(crate::core::outcome::Verdict),
+    /// Was an operator's request, carried out or refused.
+    Obeyed,
 }
 
 /// Why a worker ends.

@@ -9,7 +9,7 @@ use crate::core::position::{Offset, TierIndex};
 use crate::core::record::Record;
 use crate::core::time::{Monotonic, Timestamp};
 
-/// The fate of a record, decided and not yet committed. Holding and dropping come with the order rules.
+/// The fate of a record, decided and not yet committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Disposition {
@@ -21,6 +21,8 @@ pub(crate) enum Disposition {
     Hop { tier: TierIndex, due: Timestamp },
     /// Ends here.
     DeadLetter(Verdict),
+    /// An operator's request, carried out or refused.
+    Obeyed,
 }
 
 /// A record whose delivery has not ended.

@@ -13,8 +13,12 @@ use crate::core::time::in_words;
 pub struct Policy {
     /// The source topic: the first part of every origin.
     pub source: TopicName,
-    /// The topic of each tier, in the ladder's order.
+    /// The control lane: requests of operators.
+    pub control: TopicName,
+    /// The topic of each tier, in the ladder's order; then those of the tiers that are only drained.
     pub tiers: Vec<TopicName>,
+    /// The delays of tiers that the ladder does not have and that still hold records: read, never written.
+    pub draining: Vec<Duration>,
     /// Where handlers may write.
     pub outputs: Outputs,
     /// Where the identity of a source record comes from.
@@ -38,7 +42,35 @@ impl Policy {
     pub fn topic(&self, lane: Lane) -> &TopicName {
         match lane {
             Lane::Source => &self.source,
+            Lane::Control => &self.control,
             Lane::Tier(tier) => self.tiers.get(tier.index()).unwrap_or(&self.source),
+        }
+    }
+
+    /// All lanes of a task, in the order of [`Lane::index`].
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        let tiers = self.ladder.delays.len().saturating_add(self.draining.len());
+        let first = Lane::Tier(TierIndex(0)).index();
+        (0..first.saturating_add(tiers)).map(Lane::at)
+    }
+
+    /// How long a record waits in a lane; `None` where it does not.
+    pub fn lane_delay(&self, lane: Lane) -> Option<Duration> {
+        match lane {
+            Lane::Source | Lane::Control => None,
+            Lane::Tier(tier) => self.ladder.delay(tier).or_else(|| {
+                let place = tier.index().checked_sub(self.ladder.delays.len())?;
+                self.draining.get(place).copied()
+            }),
+        }
+    }
+
+    /// The word of a lane in headers, logs and metrics: `source`, `control`, `retry.5s`.
+    pub fn word(&self, lane: Lane) -> String {
+        match lane {
+            Lane::Source => "source".to_owned(),
+            Lane::Control => "control".to_owned(),
+            Lane::Tier(_) => format!("retry.{}", in_words(self.lane_delay(lane).unwrap_or_default())),
         }
     }
 }
@@ -102,30 +134,9 @@ impl Ladder {
         self.delays.get(tier.index()).copied()
     }
 
-    /// How long a record waits in a lane; `None` on the source.
-    pub fn lane_delay(&self, lane: Lane) -> Option<Duration> {
-        match lane {
-            Lane::Source => None,
-            Lane::Tier(tier) => self.delay(tier),
-        }
-    }
-
-    /// The word of a lane in headers, logs and metrics: `source`, `retry.5s`.
-    pub fn word(&self, lane: Lane) -> String {
-        match self.lane_delay(lane) {
-            None => "source".to_owned(),
-            Some(delay) => format!("retry.{}", in_words(delay)),
-        }
-    }
-
     /// The tiers with their delays, shortest first.
     pub fn tiers(&self) -> impl DoubleEndedIterator<Item = (TierIndex, Duration)> + '_ {
-        self.delays.iter().enumerate().map(|(index, delay)| (tier_at(index), *delay))
-    }
-
-    /// The lanes of a task under this ladder: the source and each tier.
-    pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
-        (0..=self.delays.len()).map(Lane::at)
+        self.delays.iter().enumerate().map(|(index, delay)| (TierIndex::at(index), *delay))
     }
 
     /// The most attempts a record can have in one life.
@@ -136,11 +147,6 @@ impl Ladder {
             _ => tiers.saturating_add(self.last_tier_repeats),
         }
     }
-}
-
-/// The tier at a place of the ladder. The topology bounds its length far below the largest index.
-fn tier_at(index: usize) -> TierIndex {
-    TierIndex(u16::try_from(index).unwrap_or(u16::MAX))
 }
 
 /// What follows when a request went out and no verdict came back, and nothing can verify it.
@@ -178,6 +184,8 @@ pub(crate) mod tests {
         let delays: Vec<Duration> = tiers.iter().map(|seconds| Duration::from_secs(*seconds)).collect();
         Policy {
             source: TopicName::new("orders"),
+            control: TopicName::new("shop.orders.control"),
+            draining: Vec::new(),
             tiers: tiers
                 .iter()
                 .map(|seconds| TopicName::new(&format!("shop.orders.retry.{seconds}s")))
@@ -207,8 +215,9 @@ pub(crate) mod tests {
 
     #[test]
     fn lanes_are_named_by_the_largest_unit_that_holds_their_delay() {
-        let ladder = policy(&[5, 60, 90, 7200, 86_400]).ladder;
-        let words: Vec<String> = ladder.lanes().map(|lane| ladder.word(lane)).collect();
-        assert_eq!(words, ["source", "retry.5s", "retry.1m", "retry.90s", "retry.2h", "retry.1d"]);
+        let mut policy = policy(&[5, 60, 90, 7200]);
+        policy.draining = vec![Duration::from_secs(86_400)];
+        let words: Vec<String> = policy.lanes().map(|lane| policy.word(lane)).collect();
+        assert_eq!(words, ["source", "control", "retry.5s", "retry.1m", "retry.90s", "retry.2h", "retry.1d"]);
     }
 }

@@ -59,6 +59,11 @@ impl fmt::Display for TopicName {
 pub struct TierIndex(pub u16);
 
 impl TierIndex {
+    /// The tier at a place of the list. The topology bounds its length far below the largest index.
+    pub fn at(place: usize) -> Self {
+        Self(u16::try_from(place).unwrap_or(u16::MAX))
+    }
+
     /// The place in the list of tiers.
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -70,24 +75,31 @@ impl TierIndex {
 pub enum Lane {
     /// The topic that the users write.
     Source,
+    /// Requests of operators to the owner of the task.
+    Control,
     /// One retry topic with one delay.
     Tier(TierIndex),
 }
 
 impl Lane {
-    /// The place of this lane in a task: the source, then the tiers in the ladder's order.
+    /// How many lanes come before the tiers.
+    const BEFORE_TIERS: usize = 2;
+
+    /// The place of this lane in a task: the source, the control lane, then the tiers in the ladder's order.
     pub fn index(self) -> usize {
         match self {
             Self::Source => 0,
-            Self::Tier(tier) => tier.index().saturating_add(1),
+            Self::Control => 1,
+            Self::Tier(tier) => tier.index().saturating_add(Self::BEFORE_TIERS),
         }
     }
 
     /// The lane at a place of [`Lane::index`].
     pub fn at(index: usize) -> Self {
-        match index.checked_sub(1) {
-            None => Self::Source,
-            Some(tier) => Self::Tier(TierIndex(u16::try_from(tier).unwrap_or(u16::MAX))),
+        match index.checked_sub(Self::BEFORE_TIERS) {
+            None if index == 0 => Self::Source,
+            None => Self::Control,
+            Some(tier) => Self::Tier(TierIndex::at(tier)),
         }
     }
 }

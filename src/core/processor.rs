@@ -34,7 +34,7 @@ pub struct Processor {
     writer: WriterId,
     random: Random,
     seed: u64,
-    /// By [`Lane::index`]: `source`, `retry.5s`.
+    /// By [`Lane::index`]: `source`, `control`, `retry.5s`.
     words: Vec<bytes::Bytes>,
     tasks: BTreeMap<Partition, Task>,
     last_epoch: Epoch,
@@ -93,7 +93,7 @@ impl Processor {
     /// A worker without tasks. `writer` must differ from that of every other worker that ever lived; `seed` feeds
     /// jitter and the hashing of keys.
     pub fn new(policy: Arc<Policy>, writer: WriterId, seed: u64) -> Self {
-        let words = policy.ladder.lanes().map(|lane| bytes::Bytes::from(policy.ladder.word(lane))).collect();
+        let words = policy.lanes().map(|lane| bytes::Bytes::from(policy.word(lane))).collect();
         Self {
             policy,
             writer,

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use crate::core::event::Target;
 use crate::core::lane::LaneState;
-use crate::core::position::{Epoch, Founding, Lane, Offset, Sequence};
+use crate::core::position::{Epoch, Founding, Lane, Offset, Sequence, TierIndex};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -87,14 +87,18 @@ impl Task {
     /// How many more records a lane may have in flight. Source and tiers each leave a quarter of the window to the
     /// other, so that neither new records nor retries that hang stop the rest.
     pub(crate) fn room(&self, lane: Lane, window: usize) -> usize {
-        let (source, tiers) = match self.lanes.split_first() {
-            Some((source, tiers)) => (source.in_flight(), tiers.iter().map(LaneState::in_flight).sum()),
-            None => (0, 0),
+        let in_flight = |chosen: fn(Lane) -> bool| -> usize {
+            self.lanes().filter(|(lane, _)| chosen(*lane)).map(|(_, state)| state.in_flight()).sum()
         };
-        let share = if self.lanes.len() > 1 { window.saturating_sub(window / 4) } else { window };
+        let source = in_flight(|lane| lane == Lane::Source);
+        let tiers = in_flight(|lane| matches!(lane, Lane::Tier(_)));
+        let has_tiers = self.lanes.len() > Lane::Tier(TierIndex(0)).index();
+        let share = if has_tiers { window.saturating_sub(window / 4) } else { window };
         let own = match lane {
             Lane::Source => source,
             Lane::Tier(_) => tiers,
+            // Requests run no handler and are few.
+            Lane::Control => return window.saturating_sub(in_flight(|lane| lane == Lane::Control)),
         };
         window.saturating_sub(source.saturating_add(tiers)).min(share.saturating_sub(own))
     }

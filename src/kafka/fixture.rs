@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
 use crate::core::position::TopicName;
 use crate::topology::model::{
-    HandlerSpec, Http, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Topology, Workers,
+    Cleanup, HandlerSpec, Http, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Topology,
+    Workers,
 };
 
 pub(crate) fn kafka(bootstrap: &str) -> Kafka {
@@ -21,6 +22,10 @@ pub(crate) fn topology(bootstrap: &str, pipeline: Pipeline) -> Topology {
         app: "t".to_owned(),
         kafka: kafka(bootstrap),
         http: Http { listen },
+        audit: OwnTopic {
+            name: TopicName::new(&format!("t.{}.audit", pipeline.name)),
+            cleanup: Cleanup::Delete(Duration::from_secs(90 * 24 * 3600)),
+        },
         pipelines: vec![pipeline],
     }
 }
@@ -29,7 +34,7 @@ pub(crate) fn topology(bootstrap: &str, pipeline: Pipeline) -> Topology {
 pub(crate) fn pipeline(name: &str) -> Pipeline {
     let delays = [("5s", Duration::from_secs(5)), ("1m", Duration::from_secs(60))];
     let own =
-        |suffix: &str, retention| OwnTopic { name: TopicName::new(&format!("t.{name}.{suffix}")), retention };
+        |suffix: &str, cleanup| OwnTopic { name: TopicName::new(&format!("t.{name}.{suffix}")), cleanup };
     let week = Duration::from_secs(7 * 24 * 3600);
     let source = TopicName::new(&format!("{name}.in"));
     Pipeline {
@@ -42,6 +47,8 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         handler: HandlerSpec::Passthrough(Passthrough::default()),
         policy: Policy {
             source,
+            control: TopicName::new(&format!("t.{name}.control")),
+            draining: Vec::new(),
             tiers: delays.map(|(label, _)| TopicName::new(&format!("t.{name}.retry.{label}"))).to_vec(),
             outputs: Outputs { main: Some(TopicName::new(&format!("{name}.out"))), named: Vec::new() },
             identity: IdentityPolicy::default(),
@@ -69,11 +76,13 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
             .map(|(label, delay)| Tier {
                 label: format!("retry.{label}"),
                 delay: *delay,
-                topic: own(&format!("retry.{label}"), Some(week)),
+                topic: own(&format!("retry.{label}"), Cleanup::Delete(week)),
             })
             .collect(),
-        dead_letter: own("dlq", Some(week * 2)),
-        state: own("state", None),
+        dead_letter: own("dlq", Cleanup::Delete(week * 2)),
+        state: own("state", Cleanup::Compact),
+        control: own("control", Cleanup::Delete(week)),
+        cases: own("cases", Cleanup::CompactDelete(week * 6)),
         topics: TopicSettings { replication: None, min_isr: None },
         workers: Workers { threads: 1, session_timeout: Duration::from_secs(15) },
     }

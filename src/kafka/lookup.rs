@@ -311,7 +311,7 @@ impl Asker {
             },
         };
         let (mut lanes, mut losses) = (Vec::new(), Vec::new());
-        for (lane, committed) in self.pipeline.policy.ladder.lanes().zip(&committed.offsets) {
+        for (lane, committed) in self.pipeline.policy.lanes().zip(&committed.offsets) {
             let log = match self.log(self.pipeline.lane_topic(lane), partition) {
                 Ok(log) => log,
                 Err(error) => return Ok(not_yet(&error)),
@@ -319,7 +319,7 @@ impl Asker {
             let id = LaneId { partition, lane };
             let (wanted, start): (_, fn(Offset) -> LaneStart) = match (lane, committed) {
                 (_, Some(offset)) => (*offset, LaneStart::Committed),
-                (Lane::Tier(_), None) => (log.start, LaneStart::Fresh),
+                (Lane::Tier(_) | Lane::Control, None) => (log.start, LaneStart::Fresh),
                 (Lane::Source, None) => match self.resolver(founding).resolve(partition, log) {
                     Ok(offset) => (offset, LaneStart::Fresh),
                     Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
@@ -361,7 +361,7 @@ impl Asker {
     /// The stable committed offsets of all lanes of a task, in their order. Fails while a transaction holds one.
     fn committed(&self, partition: Partition) -> Result<Committed, KafkaError> {
         let topics: Vec<&TopicName> =
-            self.pipeline.policy.ladder.lanes().map(|lane| self.pipeline.lane_topic(lane)).collect();
+            self.pipeline.policy.lanes().map(|lane| self.pipeline.lane_topic(lane)).collect();
         let mut list = TopicPartitionList::with_capacity(topics.len());
         for topic in &topics {
             list.add_partition(topic.as_str(), partition.0);

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::core::event::{Transaction, TransactionId, TransactionResult};
-use crate::core::position::{CommitMark, Partition};
+use crate::core::position::{CommitMark, Partition, TopicName};
 use crate::kafka::epochs::Epochs;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::settings::SettingsError;
@@ -38,6 +38,8 @@ pub(crate) struct TransactorSettings {
     pub(crate) kafka: Kafka,
     /// The pipeline whose topics it writes.
     pub(crate) pipeline: Arc<Pipeline>,
+    /// The topic that tells what operators did.
+    pub(crate) audit: TopicName,
     /// What its transactional ids begin with: `<app>.<pipeline>.<instance>.<thread>`; the producer's slot is added.
     pub(crate) transactional_id: String,
     /// The smallest `max.message.bytes` of the topics it writes: the most bytes that go out in one batch, since the

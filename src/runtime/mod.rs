@@ -92,6 +92,7 @@ pub fn run(
             let transactor = TransactorSettings {
                 kafka: topology.kafka.clone(),
                 pipeline: Arc::clone(&pipeline),
+                audit: topology.audit.name.clone(),
                 transactional_id: format!("{}.{}.{instance}.{thread}", topology.app, pipeline.name),
                 batch_bytes,
             };

@@ -78,7 +78,7 @@ impl Reading {
         let Some(Demand { epoch, most }) = self.demands.get(&id).copied() else { return Met::Nothing };
         let fetch = match id.lane {
             Lane::Source => self.source.fetch(id.partition, most),
-            Lane::Tier(_) => self.tiers.fetch(id, most),
+            Lane::Control | Lane::Tier(_) => self.tiers.fetch(id, most),
         };
         match fetch {
             Fetch::Records(records) => {
@@ -97,7 +97,7 @@ impl Reading {
     pub(super) fn position(&self, id: LaneId) -> Option<(&TopicName, Offset)> {
         match id.lane {
             Lane::Source => self.source.position(id.partition),
-            Lane::Tier(_) => self.tiers.position(id),
+            Lane::Control | Lane::Tier(_) => self.tiers.position(id),
         }
     }
 
@@ -105,7 +105,7 @@ impl Reading {
     pub(super) fn begin_anew(&mut self, id: LaneId, offset: Offset) -> Result<(), ClientError> {
         match id.lane {
             Lane::Source => self.source.begin_anew(id.partition, offset),
-            Lane::Tier(_) => self.tiers.begin_anew(id, offset),
+            Lane::Control | Lane::Tier(_) => self.tiers.begin_anew(id, offset),
         }
     }
 

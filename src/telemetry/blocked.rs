@@ -16,13 +16,48 @@ pub enum BlockedBy {
     Tier,
     /// The dead letter topic cannot be written.
     DeadLetter,
+    /// The state topic cannot be written.
+    State,
+    /// The topic of cases and answers cannot be written.
+    Cases,
+    /// The topic that tells what operators did cannot be written.
+    Audit,
+    /// The source cannot be read: it has vanished, or was made anew.
+    Source,
+    /// The group's offsets are gone, and the positions in the state topic may be old: a person decides.
+    PositionsStale,
     /// No broker answers.
     Broker,
 }
 
 impl BlockedBy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Output, Self::Tier, Self::DeadLetter, Self::Broker];
+    pub const ALL: [Self; 9] = [
+        Self::Output,
+        Self::Tier,
+        Self::DeadLetter,
+        Self::State,
+        Self::Cases,
+        Self::Audit,
+        Self::Source,
+        Self::PositionsStale,
+        Self::Broker,
+    ];
+
+    /// Its place in [`BlockedBy::ALL`].
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Output => 0,
+            Self::Tier => 1,
+            Self::DeadLetter => 2,
+            Self::State => 3,
+            Self::Cases => 4,
+            Self::Audit => 5,
+            Self::Source => 6,
+            Self::PositionsStale => 7,
+            Self::Broker => 8,
+        }
+    }
 
     /// The word in metrics and logs.
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +65,11 @@ impl BlockedBy {
             Self::Output => "output",
             Self::Tier => "tier",
             Self::DeadLetter => "dlq",
+            Self::State => "state",
+            Self::Cases => "cases",
+            Self::Audit => "audit",
+            Self::Source => "source",
+            Self::PositionsStale => "positions-stale",
             Self::Broker => "broker",
         }
     }
@@ -41,6 +81,9 @@ impl From<Target> for BlockedBy {
             Target::Output | Target::Named(_) => Self::Output,
             Target::Tier(_) => Self::Tier,
             Target::DeadLetter => Self::DeadLetter,
+            Target::State => Self::State,
+            Target::Cases => Self::Cases,
+            Target::Audit => Self::Audit,
         }
     }
 }

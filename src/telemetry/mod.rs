@@ -35,7 +35,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// For the worker of this number of a pipeline.
     pub fn new(metrics: &Metrics, pipeline: &Pipeline, worker: usize) -> Self {
-        let lanes = pipeline.policy.ladder.lanes().map(|lane| pipeline.lane_label(lane));
+        let lanes = pipeline.policy.lanes().map(|lane| pipeline.lane_label(lane));
         Self {
             metrics: metrics.clone(),
             pipeline: pipeline.name.clone(),
@@ -55,7 +55,9 @@ impl Telemetry {
     /// Counts the time in which tasks were blocked until now.
     fn pass(&self, now: Monotonic) {
         for (by, time) in self.blocked_clock().pass(now) {
-            self.series.blocked(by).inc_by(time.as_secs_f64());
+            if let Some(counter) = self.series.blocked(by) {
+                counter.inc_by(time.as_secs_f64());
+            }
         }
     }
 

@@ -18,6 +18,7 @@ pub(super) struct LaneSeries {
     pub(super) emitted: IntCounter,
     pub(super) retried: IntCounter,
     pub(super) hopped: IntCounter,
+    pub(super) obeyed: IntCounter,
     pub(super) dead: IntCounter,
     pub(super) bytes: IntCounter,
     pub(super) lateness: Histogram,
@@ -35,6 +36,7 @@ impl LaneSeries {
             emitted: fate("emit"),
             retried: fate("retry"),
             hopped: fate("hop"),
+            obeyed: fate("obeyed"),
             dead: fate("dead-letter"),
             bytes: families.record_bytes.with_label_values(&[pipeline, lane]),
             lateness: families.lateness.with_label_values(&[pipeline, lane]),
@@ -99,14 +101,8 @@ impl WorkerSeries {
     }
 
     /// Seconds in which tasks could not go on because of this.
-    pub(super) const fn blocked(&self, by: BlockedBy) -> &Counter {
-        let [output, tier, dead_letter, broker] = &self.blocked;
-        match by {
-            BlockedBy::Output => output,
-            BlockedBy::Tier => tier,
-            BlockedBy::DeadLetter => dead_letter,
-            BlockedBy::Broker => broker,
-        }
+    pub(super) fn blocked(&self, by: BlockedBy) -> Option<&Counter> {
+        self.blocked.get(by.index())
     }
 }
 

@@ -11,12 +11,13 @@ use crate::topology::diagnostic::{Diagnostic, Diagnostics};
 use crate::topology::environment::Environment;
 use crate::topology::kafka;
 use crate::topology::keys;
-use crate::topology::model::{Http, Pipeline, Topology};
+use crate::topology::model::{Http, OwnTopic, Pipeline, Topology};
 use crate::topology::name::check_part;
 use crate::topology::neighbour;
 use crate::topology::pipeline;
 use crate::topology::reading::{Read, Reading};
 use crate::topology::section::Section;
+use crate::topology::topics;
 use crate::topology::value::or;
 
 /// Where probes and metrics listen.
@@ -56,18 +57,21 @@ fn topology(reading: &Reading<'_>, top: &Section<'_>) -> Read<Topology> {
     top.check(reading, keys::TOP);
     let app = top.required(reading, "app", "app = \"…\"").and_then(|field| {
         let told = field.told(reading)?;
-        check_part(reading, &told.at, "an app", &told.text).map(|()| told.text)
+        check_part(reading, &told.at, "an app", &told.text)?;
+        Ok((topics::audit(reading, &told.text, &told.at)?, told.text))
     });
     let kafka = kafka::read(reading, top);
     let http = top.section(reading, "http", keys::HTTP);
     let listen = or(http.field("listen"), LISTEN, |field| {
         field.told(reading).and_then(|told| address::listener(reading, &told))
     });
-    let pipelines = pipelines(reading, top, app.as_deref().map_err(|reported| *reported));
-    Ok(Topology { app: app?, kafka: kafka?, http: Http { listen }, pipelines: pipelines? })
+    let named = app.as_ref().map(|(audit, app)| (audit, app.as_str())).map_err(|reported| *reported);
+    let pipelines = pipelines(reading, top, named);
+    let ((audit, app), pipelines) = (app?, pipelines?);
+    Ok(Topology { app, kafka: kafka?, http: Http { listen }, audit, pipelines })
 }
 
-fn pipelines(reading: &Reading<'_>, top: &Section<'_>, app: Read<&str>) -> Read<Vec<Pipeline>> {
+fn pipelines(reading: &Reading<'_>, top: &Section<'_>, app: Read<(&OwnTopic, &str)>) -> Read<Vec<Pipeline>> {
     let defaults = top.section(reading, "defaults", keys::DEFAULTS);
     let section = top.open_section(reading, "pipeline");
     section.whole?;
@@ -77,11 +81,12 @@ fn pipelines(reading: &Reading<'_>, top: &Section<'_>, app: Read<&str>) -> Read<
         let hint = "add a table `[pipeline.NAME]` with `source`, `start`, a handler and `retry.tiers`";
         return Err(reading.report_with_hint(Code::MissingKey, &top.key_at, message, hint));
     }
-    let drafts: Vec<_> = fields.iter().map(|field| pipeline::read(reading, field, &defaults, app)).collect();
+    let name = app.map(|(_, name)| name);
+    let drafts: Vec<_> = fields.iter().map(|field| pipeline::read(reading, field, &defaults, name)).collect();
     let complete: Read<()> =
         drafts.iter().try_for_each(|draft| draft.as_ref().map(|_| ()).map_err(|reported| *reported));
     let drafts: Vec<_> = drafts.into_iter().flatten().collect();
-    neighbour::check(reading, &drafts);
+    neighbour::check(reading, &drafts, app.ok().map(|(audit, _)| &audit.name));
     complete?;
     drafts.into_iter().map(|draft| draft.pipeline).collect()
 }

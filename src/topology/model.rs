@@ -21,6 +21,8 @@ pub struct Topology {
     pub kafka: Kafka,
     /// Probes and metrics.
     pub http: Http,
+    /// What operators did, of all pipelines; one partition.
+    pub audit: OwnTopic,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<Pipeline>,
 }
@@ -99,6 +101,10 @@ pub struct Pipeline {
     pub dead_letter: OwnTopic,
     /// Its state topic.
     pub state: OwnTopic,
+    /// Its control lane.
+    pub control: OwnTopic,
+    /// What happened to its dead letters, and the answers to operators.
+    pub cases: OwnTopic,
     /// How its own topics are made.
     pub topics: TopicSettings,
     /// Its threads and timeouts.
@@ -121,8 +127,19 @@ pub struct Tier {
 pub struct OwnTopic {
     /// Its name in Kafka.
     pub name: TopicName,
-    /// How long it keeps records, at least; `None`: compacted, for ever.
-    pub retention: Option<Duration>,
+    /// What becomes of its old records.
+    pub cleanup: Cleanup,
+}
+
+/// What becomes of the old records of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// They are deleted, not earlier than this.
+    Delete(Duration),
+    /// The newest of each key stays.
+    Compact,
+    /// The newest of each key stays, and is deleted, not earlier than this.
+    CompactDelete(Duration),
 }
 
 /// How topics are made.
@@ -241,10 +258,11 @@ pub struct Workers {
 }
 
 impl Pipeline {
-    /// The word of a lane of this pipeline: `source`, `retry.5s`.
+    /// The word of a lane of this pipeline: `source`, `control`, `retry.5s`.
     pub fn lane_label(&self, lane: Lane) -> &str {
         match lane {
             Lane::Source => "source",
+            Lane::Control => "control",
             Lane::Tier(tier) => self.tiers.get(tier.index()).map_or("retry", |tier| &tier.label),
         }
     }
@@ -253,6 +271,7 @@ impl Pipeline {
     pub fn lane_topic(&self, lane: Lane) -> &TopicName {
         match lane {
             Lane::Source => &self.source,
+            Lane::Control => &self.control.name,
             Lane::Tier(tier) => self.tiers.get(tier.index()).map_or(&self.source, |tier| &tier.topic.name),
         }
     }

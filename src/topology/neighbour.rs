@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::core::position::TopicName;
 use crate::topology::code::Code;
 use crate::topology::pipeline::Draft;
 use crate::topology::reading::Reading;
 use crate::topology::topics::Named;
 
 /// Tells every problem between pipelines, and between the topics of one.
-pub(crate) fn check(reading: &Reading<'_>, drafts: &[Draft]) {
+pub(crate) fn check(reading: &Reading<'_>, drafts: &[Draft], audit: Option<&TopicName>) {
+    if let Some(audit) = audit {
+        check_audit(reading, drafts, audit);
+    }
     let owners = check_own(reading, drafts);
     for draft in drafts {
         check_use(reading, draft, &owners);
@@ -18,8 +22,23 @@ pub(crate) fn check(reading: &Reading<'_>, drafts: &[Draft]) {
 
 /// Kafka refuses a topic whose name differs from another only by `.` and `_`
 /// (`org.apache.kafka.common.internals.Topic`): their metrics would collide.
-fn metric_name(topic: &Named) -> String {
-    topic.name.as_str().replace('.', "_")
+fn metric_name(topic: &TopicName) -> String {
+    topic.as_str().replace('.', "_")
+}
+
+/// No pipeline uses the topic that tells what operators did.
+fn check_audit(reading: &Reading<'_>, drafts: &[Draft], audit: &TopicName) {
+    for draft in drafts {
+        let used = draft.own.iter().chain(&draft.source).chain(&draft.outputs);
+        for topic in used.filter(|topic| metric_name(&topic.name) == metric_name(audit)) {
+            let message = format!(
+                "topic `{}` of pipeline `{}` is where redrive writes what operators did",
+                topic.name, draft.name
+            );
+            let hint = "only redrive writes it: use another topic";
+            reading.report_with_hint(Code::OwnTopic, &topic.at, message, hint);
+        }
+    }
 }
 
 /// The owner of each topic that redrive owns.
@@ -27,7 +46,9 @@ fn check_own<'a>(reading: &Reading<'_>, drafts: &'a [Draft]) -> BTreeMap<String,
     let mut owners: BTreeMap<String, (&Draft, &Named)> = BTreeMap::new();
     for draft in drafts {
         for topic in &draft.own {
-            let Some((owner, first)) = owners.insert(metric_name(topic), (draft, topic)) else { continue };
+            let Some((owner, first)) = owners.insert(metric_name(&topic.name), (draft, topic)) else {
+                continue;
+            };
             let other = if owner.name == draft.name {
                 "another topic of the same pipeline".to_owned()
             } else {
@@ -52,7 +73,7 @@ fn check_use(reading: &Reading<'_>, draft: &Draft, owners: &BTreeMap<String, &Dr
     let used = source.map(|topic| ("source", topic)).into_iter();
     let used = used.chain(draft.outputs.iter().map(|topic| ("output", topic)));
     for (role, topic) in used {
-        if let Some(owner) = owners.get(&metric_name(topic)) {
+        if let Some(owner) = owners.get(&metric_name(&topic.name)) {
             let message =
                 format!("{role} `{}` is redrive's own topic, of pipeline `{}`", topic.name, owner.name);
             let hint = "only its owner reads and writes it: use another topic";

@@ -72,6 +72,8 @@ pub(crate) fn read(
         let (handler, source, topics) = (handler?, source_topic?, topics?);
         let policy = Policy {
             source: source.clone(),
+            control: topics.control.name.clone(),
+            draining: Vec::new(),
             tiers: topics.tiers.iter().map(|tier| tier.topic.name.clone()).collect(),
             outputs: Outputs {
                 main: output_topic.clone(),
@@ -97,6 +99,8 @@ pub(crate) fn read(
             tiers: topics.tiers,
             dead_letter: topics.dead_letter,
             state: topics.state,
+            control: topics.control,
+            cases: topics.cases,
             topics: topics.settings,
             workers,
         })

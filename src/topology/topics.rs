@@ -7,7 +7,7 @@ use crate::core::time::in_words;
 use crate::topology::code::Code;
 use crate::topology::duration;
 use crate::topology::keys;
-use crate::topology::model::{OwnTopic, Tier, TopicSettings};
+use crate::topology::model::{Cleanup, OwnTopic, Tier, TopicSettings};
 use crate::topology::name::check_topic;
 use crate::topology::nearest::nearest;
 use crate::topology::reading::{Place, Read, Reading};
@@ -16,6 +16,12 @@ use crate::topology::value::or;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const MINUTE: Duration = Duration::from_secs(60);
+/// How long requests of operators are kept.
+const CONTROL_RETENTION: Duration = Duration::from_secs(7 * 86_400);
+/// How long it is known what operators did.
+const AUDIT_RETENTION: Duration = Duration::from_secs(90 * 86_400);
+/// How much longer than a dead letter itself it is known what happened to it.
+const CASES_OUTLIVE: u32 = 3;
 /// Longer than anybody keeps anything in Kafka.
 const CENTURY: Duration = Duration::from_secs(36_500 * 86_400);
 
@@ -25,6 +31,8 @@ pub(crate) struct Topics {
     pub(crate) tiers: Vec<Tier>,
     pub(crate) dead_letter: OwnTopic,
     pub(crate) state: OwnTopic,
+    pub(crate) control: OwnTopic,
+    pub(crate) cases: OwnTopic,
 }
 
 /// The name of an owned topic, and where it is given.
@@ -53,11 +61,12 @@ pub(crate) fn read(
     let names = section.open_section(reading, "names");
     let (group, tiers) = (group?, tiers?);
     let labels: Vec<String> = tiers.iter().map(|(delay, _)| format!("retry.{}", in_words(*delay))).collect();
-    let known: Vec<&str> = labels.iter().map(String::as_str).chain(["dlq", "state"]).collect();
+    let known: Vec<&str> =
+        labels.iter().map(String::as_str).chain(["dlq", "state", "control", "cases"]).collect();
     for field in names.fields().iter().filter(|field| !known.contains(&field.name)) {
         unknown_name(reading, field, &pipeline.path, &known);
     }
-    let mut own = |word: &str, retention: Option<Duration>| {
+    let mut own = |word: &str, cleanup: Cleanup| {
         let (name, at, hint) = match names.field(word) {
             Some(field) => {
                 (field.string(reading)?, field.at.clone(), "name a topic that Kafka takes".to_owned())
@@ -69,19 +78,28 @@ pub(crate) fn read(
         };
         let name = check_topic(reading, &at, &name, &hint)?;
         named.push(Named { name: name.clone(), at });
-        Ok(OwnTopic { name, retention })
+        Ok(OwnTopic { name, cleanup })
     };
     let topics: Vec<Read<Tier>> = labels
         .iter()
         .zip(tiers)
         .map(|(label, (delay, _))| {
-            let topic = own(label, Some(delay.saturating_add(tier_retention)))?;
+            let topic = own(label, Cleanup::Delete(delay.saturating_add(tier_retention)))?;
             Ok(Tier { label: label.clone(), delay: *delay, topic })
         })
         .collect();
-    let (dead_letter, state) = (own("dlq", Some(retention)), own("state", None));
+    let dead_letter = own("dlq", Cleanup::Delete(retention));
+    let state = own("state", Cleanup::Compact);
+    let control = own("control", Cleanup::Delete(CONTROL_RETENTION));
+    let cases = own("cases", Cleanup::CompactDelete(retention.saturating_mul(CASES_OUTLIVE)));
     let tiers = topics.into_iter().collect::<Read<_>>()?;
-    Ok(Topics { settings, tiers, dead_letter: dead_letter?, state: state? })
+    Ok(Topics { settings, tiers, dead_letter: dead_letter?, state: state?, control: control?, cases: cases? })
+}
+
+/// The topic that tells what operators did, one for all pipelines of an app whose name stands at `at`.
+pub(crate) fn audit(reading: &Reading<'_>, app: &str, at: &Place) -> Read<OwnTopic> {
+    let name = check_topic(reading, at, &format!("{app}.audit"), "shorten the name of the app")?;
+    Ok(OwnTopic { name, cleanup: Cleanup::Delete(AUDIT_RETENTION) })
 }
 
 fn unknown_name(reading: &Reading<'_>, field: &Field<'_>, pipeline: &str, known: &[&str]) {

@@ -12,7 +12,7 @@ use redrive::core::class::{Class, Reason};
 use redrive::core::event::{AbortCause, Fate, FateKind, Report, Target, TransactionResult};
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::outcome::{Outcome, Verdict};
-use redrive::core::position::{Lane, Offset, Partition};
+use redrive::core::position::{Lane, Offset, Partition, TierIndex};
 use redrive::core::time::Monotonic;
 use redrive::telemetry::Telemetry;
 use redrive::telemetry::blocked::BlockedBy;
@@ -115,7 +115,7 @@ fn fates_are_counted_by_lane_class_and_reason() {
     let metrics = Metrics::new("shop");
     let telemetry = telemetry(&metrics);
     let fate = |lane, kind, count| Fate { partition: Partition(3), lane, kind, count };
-    let tier = Lane::at(1);
+    let tier = Lane::Tier(TierIndex(0));
     telemetry.emit(Reported {
         report: &Report::Settled(vec![
             fate(Lane::Source, FateKind::Emit, 7),
@@ -191,7 +191,12 @@ fn calls_and_transactions_are_counted_and_timed() {
 fn what_belongs_to_a_partition_goes_with_it() {
     let metrics = Metrics::new("shop");
     let telemetry = telemetry(&metrics);
-    let lost = |partition| RecordsLost { partition, lane: Lane::at(1), from: Offset(10), to: Offset(25) };
+    let lost = |partition| RecordsLost {
+        partition,
+        lane: Lane::Tier(TierIndex(0)),
+        from: Offset(10),
+        to: Offset(25),
+    };
     let series = |partition: i32| {
         let labels = format!("lane=\"retry.5s\",partition=\"{partition}\",pipeline=\"payments\"");
         value(&metrics.text(), &format!("redrive_lost_records_total{{app=\"shop\",{labels}}}"))

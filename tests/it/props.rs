@@ -118,6 +118,8 @@ fn ladder() -> impl Strategy<Value = Ladder> {
 fn policy(ladder: Ladder) -> Policy {
     Policy {
         source: TopicName::new("orders"),
+        control: TopicName::new("control"),
+        draining: Vec::new(),
         tiers: ladder.delays.iter().map(|_| TopicName::new("tier")).collect(),
         outputs: Outputs::default(),
         identity: IdentityPolicy::default(),

@@ -38,12 +38,12 @@ fn plan_exits_1_apply_0_and_plan_then_0() {
     broker.create(pipeline.source.as_str(), 2, &[]);
     broker.create(pipeline.output.as_ref().unwrap().as_str(), 2, &[]);
     let planned = typed("plan", &topology, 1);
-    assert!(planned.ends_with("4 to create, 0 to grow, 0 refused, 2 as they must be\n"), "{planned}");
+    assert!(planned.ends_with("7 to create, 0 to grow, 0 refused, 2 as they must be\n"), "{planned}");
     assert_eq!(typed("apply --dry-run", &topology, 1), planned);
     assert_eq!(typed("apply", &topology, 0), format!("{planned}done\n"));
 
     let out = typed("plan", &topology, 0);
-    assert!(out.ends_with("0 to create, 0 to grow, 0 refused, 6 as they must be\n"), "{out}");
+    assert!(out.ends_with("0 to create, 0 to grow, 0 refused, 9 as they must be\n"), "{out}");
 }
 
 #[test]

@@ -463,5 +463,6 @@ fn kind_of(fate: Disposition) -> FateKind {
         Disposition::Retry { verdict, .. } => FateKind::Retry(verdict),
         Disposition::Hop { .. } => FateKind::Hop,
         Disposition::DeadLetter(verdict) => FateKind::DeadLetter(verdict),
+        Disposition::Obeyed => FateKind::Obeyed,
     }
 }

@@ -27,7 +27,7 @@ const NO_OUTPUT: ReasonName = ReasonName::from_static("no-such-output");
 impl Processor {
     pub(super) fn fetched(&mut self, at: (Partition, Epoch, Lane), records: Vec<Record>, now: Now) {
         let (partition, epoch, lane) = at;
-        let delay = self.policy.ladder.lane_delay(lane);
+        let delay = self.policy.lane_delay(lane);
         let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else { return };
         if !task.executes() {
             return;
@@ -56,8 +56,8 @@ impl Processor {
 
     /// Takes records of a task into the window as far as its lanes have any that are due, and asks for more.
     pub(super) fn admit(&mut self, partition: Partition, now: Now) {
-        // Tiers first: their records have waited.
-        for lane in self.policy.ladder.lanes().skip(1).chain([Lane::Source]) {
+        // What operators want comes first, then the tiers: their records have waited.
+        for lane in self.policy.lanes().skip(1).chain([Lane::Source]) {
             while let Some((record, epoch)) = self.next_due(partition, lane, now) {
                 let id = DeliveryId { partition, epoch, lane, offset: record.offset };
                 let look = self.look(id, record, now);

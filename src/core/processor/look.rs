@@ -28,6 +28,9 @@ impl Processor {
         let here = Origin { topic, partition: id.partition, offset: id.offset };
         let look = match id.lane {
             Lane::Source => self.look_at_source(id, record, here, now),
+            Lane::Control => {
+                Look::Decided { envelope: headers::lenient(record, here), fate: Disposition::Obeyed }
+            }
             Lane::Tier(_) => self.look_at_waiting(id, record, here, now),
         };
         if unnamed == 0 {
@@ -50,7 +53,7 @@ impl Processor {
     }
 
     fn look_at_waiting(&self, id: DeliveryId, record: Record, here: Origin, now: Now) -> Look {
-        let delay = self.policy.ladder.lane_delay(id.lane).unwrap_or_default();
+        let delay = self.policy.lane_delay(id.lane).unwrap_or_default();
         // The deadline may have been shortened below a delay since the record was written.
         let longest = self.policy.deadline.max(delay);
         let Waiting { envelope, due } = match headers::read_waiting(&record, longest) {

@@ -44,7 +44,7 @@ impl Worker {
 
     /// A worker that has task 0, with everything committed up to 0.
     fn running(policy: Policy) -> Self {
-        let lanes = policy.ladder.lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
+        let lanes = policy.lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
         let mut worker = Self::new(policy);
         worker.tell(Event::Assigned(vec![P]));
         let epoch = worker.epoch();

@@ -46,6 +46,7 @@ pub(super) fn write_of(
             let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict));
             writes.push(copy(settled, Target::DeadLetter, partition, now, headers));
         }
+        Disposition::Obeyed => {}
     }
 }
 
@@ -59,6 +60,7 @@ pub(super) fn weight_of(settled: &Settled) -> usize {
         Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
             size(&settled.envelope.key) + size(&settled.envelope.value)
         }
+        Disposition::Obeyed => 0,
     };
     payload + HEADERS
 }

@@ -145,9 +145,9 @@ impl Plan {
             let here = found.get(&wanted.topic).unwrap_or(&missing);
             let change = match &wanted.kind {
                 Kind::Foreign => foreign(&wanted, here),
-                Kind::Own { source, cleanup, settings } => {
-                    let source_here = found.get(source).unwrap_or(&missing);
-                    existing::own(source, source_here, *cleanup, *settings, here)
+                Kind::Own { shape, cleanup, settings } => {
+                    let source = shape.source().map(|source| (source, found.get(source).unwrap_or(&missing)));
+                    existing::own(shape, source, *cleanup, *settings, here)
                 }
             };
             plan.warn(&wanted, here, &change);

@@ -1,12 +1,12 @@
 //! Which topics a topology needs, and what they must be like.
 
-use std::time::Duration;
-
 use crate::core::position::TopicName;
-use crate::topology::model::{OwnTopic, Pipeline, TopicSettings, Topology};
+use crate::topology::model::{Cleanup, OwnTopic, Pipeline, TopicSettings, Topology};
 
 /// A record on one of our topics is a source record with our headers: 4 KiB at most, and room for what Kafka adds.
 pub(super) const ROOM_FOR_HEADERS: u64 = 64 * 1024;
+/// The largest record of the topics that hold requests, answers and what operators did, in bytes.
+pub(super) const SMALL_RECORD: u64 = 1 << 20;
 /// `message.max.bytes` of a broker that was not told otherwise.
 pub(super) const BROKERS_OWN_MAX_MESSAGE_BYTES: usize = 1_048_588;
 
@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     pub(super) topic: TopicName,
     /// The pipeline.
     pub(super) pipeline: String,
-    /// What it is to the pipeline: `source`, `output`, `retry.5s`, `dlq`, `state`.
+    /// What it is to the pipeline: `source`, `output`, `retry.5s`, `dlq`, `state`, `control`, `cases`, `audit`.
     pub(super) role: String,
     /// Who makes it, and how.
     pub(super) kind: Kind,
@@ -28,10 +28,10 @@ pub(super) struct Wanted {
 pub(super) enum Kind {
     /// The users; it must be there.
     Foreign,
-    /// We, with as many partitions as this source has.
+    /// We.
     Own {
-        /// The pipeline's source.
-        source: TopicName,
+        /// Its partitions and its largest record.
+        shape: Shape,
         /// What its old records become.
         cleanup: Cleanup,
         /// Replicas.
@@ -39,23 +39,43 @@ pub(super) enum Kind {
     },
 }
 
-/// What becomes of old records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cleanup {
-    /// They are deleted, not earlier than this.
-    Delete(Duration),
-    /// The newest of each key stays.
-    Compact,
+/// How many partitions a topic of our own has, and how large its largest record may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// As many as this source; its largest record and our headers.
+    AsSource(TopicName),
+    /// As many as this source; at most [`SMALL_RECORD`].
+    Small(TopicName),
+    /// One; at most [`SMALL_RECORD`].
+    Single,
+}
+
+impl Shape {
+    /// The source that it follows.
+    pub(super) fn source(&self) -> Option<&TopicName> {
+        match self {
+            Self::AsSource(source) | Self::Small(source) => Some(source),
+            Self::Single => None,
+        }
+    }
 }
 
 /// All topics of a topology, by pipeline; a topic may come more than once.
 pub(super) fn topics(topology: &Topology) -> Vec<Wanted> {
-    topology.pipelines.iter().flat_map(of_pipeline).collect()
+    let settings = topology.pipelines.first().map(|pipeline| pipeline.topics);
+    let audit = settings.map(|settings| Wanted {
+        topic: topology.audit.name.clone(),
+        pipeline: String::new(),
+        role: "audit".to_owned(),
+        kind: Kind::Own { shape: Shape::Single, cleanup: topology.audit.cleanup, settings },
+    });
+    topology.pipelines.iter().flat_map(of_pipeline).chain(audit).collect()
 }
 
 /// The topics that a pipeline writes.
 pub(super) fn written(pipeline: &Pipeline) -> impl Iterator<Item = &TopicName> {
-    let own = pipeline.tiers.iter().map(|tier| &tier.topic).chain([&pipeline.dead_letter, &pipeline.state]);
+    let others = [&pipeline.dead_letter, &pipeline.state, &pipeline.cases];
+    let own = pipeline.tiers.iter().map(|tier| &tier.topic).chain(others);
     own.map(|topic| &topic.name).chain(&pipeline.output).chain(pipeline.outputs.values())
 }
 
@@ -66,10 +86,10 @@ fn of_pipeline(pipeline: &Pipeline) -> Vec<Wanted> {
         role: role.to_owned(),
         kind,
     };
-    let own = |topic: &OwnTopic, role: &str| {
+    let own = |topic: &OwnTopic, role: &str, shape: fn(TopicName) -> Shape| {
         let kind = Kind::Own {
-            source: pipeline.source.clone(),
-            cleanup: topic.retention.map_or(Cleanup::Compact, Cleanup::Delete),
+            shape: shape(pipeline.source.clone()),
+            cleanup: topic.cleanup,
             settings: pipeline.topics,
         };
         wanted(&topic.name, role, kind)
@@ -79,8 +99,10 @@ fn of_pipeline(pipeline: &Pipeline) -> Vec<Wanted> {
     all.extend(
         pipeline.outputs.iter().map(|(name, topic)| wanted(topic, &format!("output {name}"), Kind::Foreign)),
     );
-    all.extend(pipeline.tiers.iter().map(|tier| own(&tier.topic, &tier.label)));
-    all.push(own(&pipeline.dead_letter, "dlq"));
-    all.push(own(&pipeline.state, "state"));
+    all.extend(pipeline.tiers.iter().map(|tier| own(&tier.topic, &tier.label, Shape::AsSource)));
+    all.push(own(&pipeline.dead_letter, "dlq", Shape::AsSource));
+    all.push(own(&pipeline.state, "state", Shape::AsSource));
+    all.push(own(&pipeline.control, "control", Shape::Small));
+    all.push(own(&pipeline.cases, "cases", Shape::Small));
     all
 }

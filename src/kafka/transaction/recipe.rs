@@ -286,6 +286,9 @@ impl Work {
             }
             Target::Tier(tier) => pipeline.tiers.get(tier.index()).map(|tier| &tier.topic.name),
             Target::DeadLetter => Some(&pipeline.dead_letter.name),
+            Target::State => Some(&pipeline.state.name),
+            Target::Cases => Some(&pipeline.cases.name),
+            Target::Audit => Some(&self.settings.audit),
         };
         topic.ok_or_else(|| Fault::Broken(format!("the pipeline has no `{target:?}` to write")))
     }
@@ -295,7 +298,9 @@ impl Work {
 fn explicit_partition(write: &Write) -> Option<Partition> {
     match write.target {
         Target::Output | Target::Named(_) => None,
-        Target::Tier(_) | Target::DeadLetter => Some(write.partition),
+        Target::Tier(_) | Target::DeadLetter | Target::State | Target::Cases => Some(write.partition),
+        // It has one.
+        Target::Audit => Some(Partition(0)),
     }
 }
 

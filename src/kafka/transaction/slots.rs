@@ -125,7 +125,7 @@ impl Slots {
 
 /// Makes the producer of a slot and fences its past, within `bound`.
 fn make(settings: &TransactorSettings, slot: Slot, bound: Duration) -> Result<Producer, TransactorError> {
-    let TransactorSettings { kafka, pipeline, transactional_id, batch_bytes } = settings;
+    let TransactorSettings { kafka, pipeline, transactional_id, batch_bytes, .. } = settings;
     let number = match slot {
         Slot::First => 0,
         Slot::Second => 1,

@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use super::{Answer, Transactor, TransactorSettings};
 use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
 use crate::core::position::{
-    CommitMark, Epoch, Founding, Lane, Offset, Partition, Sequence, TierIndex, WriterId,
+    CommitMark, Epoch, Founding, Lane, Offset, Partition, Sequence, TierIndex, TopicName, WriterId,
 };
 use crate::core::record::{Header, HeaderName};
 use crate::kafka::broker::{self, PATIENCE};
@@ -87,6 +87,9 @@ impl Rig {
             Target::Named(place) => self.pipeline.policy.outputs.named[usize::from(place)].1.as_str(),
             Target::Tier(tier) => self.pipeline.tiers[tier.index()].topic.name.as_str(),
             Target::DeadLetter => self.pipeline.dead_letter.name.as_str(),
+            Target::State => self.pipeline.state.name.as_str(),
+            Target::Cases => self.pipeline.cases.name.as_str(),
+            Target::Audit => "t.audit",
         }
     }
 
@@ -131,6 +134,7 @@ fn settings_of(kafka: &Kafka, pipeline: &Arc<Pipeline>) -> TransactorSettings {
     TransactorSettings {
         kafka: kafka.clone(),
         pipeline: Arc::clone(pipeline),
+        audit: TopicName::new("t.audit"),
         transactional_id: format!("{}.0.0", pipeline.group),
         batch_bytes: 1_000_000,
     }

@@ -65,6 +65,9 @@ fn target_word(t: &Telemetry, target: Target) -> &str {
         Target::Output | Target::Named(_) => "output",
         Target::Tier(tier) => t.lane_label(crate::core::position::Lane::Tier(tier)),
         Target::DeadLetter => "dlq",
+        Target::State => "state",
+        Target::Cases => "cases",
+        Target::Audit => "audit",
     }
 }
 
@@ -82,6 +85,7 @@ fn settled(t: &Telemetry, fate: &Fate) {
             lane.failed(verdict.class).inc_by(fate.count);
         }
         FateKind::Hop => lane.hopped.inc_by(fate.count),
+        FateKind::Obeyed => lane.obeyed.inc_by(fate.count),
         FateKind::DeadLetter(verdict) => {
             lane.dead.inc_by(fate.count);
             if was_attempted(&verdict.reason) {

@@ -13,13 +13,15 @@ use redrive::core::position::{Epoch, Lane, Offset, Origin, Partition, TopicName}
 use redrive::core::record::{Header, HeaderName};
 use redrive::core::time::Timestamp;
 use redrive::handler::{AnyHandler, Handlers, build};
-use redrive::topology::model::{HandlerSpec, HttpHandler, OwnTopic, Pipeline, Start, TopicSettings, Workers};
+use redrive::topology::model::{
+    Cleanup, HandlerSpec, HttpHandler, OwnTopic, Pipeline, Start, TopicSettings, Workers,
+};
 
 /// Longer than anything here takes, so that a test that waits for it fails.
 const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
-    let topic = |name: &str| OwnTopic { name: TopicName::new(name), retention: None };
+    let topic = |name: &str| OwnTopic { name: TopicName::new(name), cleanup: Cleanup::Compact };
     Pipeline {
         name: "payments".into(),
         group: "shop.payments".into(),
@@ -32,6 +34,8 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
         tiers: Vec::new(),
         dead_letter: topic("shop.payments.dlq"),
         state: topic("shop.payments.state"),
+        control: topic("shop.payments.control"),
+        cases: topic("shop.payments.cases"),
         topics: TopicSettings { replication: None, min_isr: None },
         workers: Workers { threads: 1, session_timeout: LONG },
     }
@@ -40,6 +44,8 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
 fn policy() -> Policy {
     Policy {
         source: TopicName::new("payments.in"),
+        control: TopicName::new("shop.payments.control"),
+        draining: Vec::new(),
         tiers: Vec::new(),
         outputs: Outputs::default(),
         identity: IdentityPolicy::default(),

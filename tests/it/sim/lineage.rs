@@ -53,6 +53,10 @@ pub(crate) fn topic_name(topic: Topic) -> String {
     match topic {
         Topic::Source => SOURCE_TOPIC.to_owned(),
         Topic::Tier(tier) => format!("{TIER_TOPIC}{}", tier.0),
+        Topic::Control => "control".to_owned(),
+        Topic::State => "state".to_owned(),
+        Topic::Cases => "cases".to_owned(),
+        Topic::Audit => "audit".to_owned(),
         Topic::Output => "output".to_owned(),
         Topic::DeadLetter => "dlq".to_owned(),
     }

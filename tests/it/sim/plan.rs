@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::core::event::Target;
 use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
-use redrive::core::position::{Lane, TierIndex, TopicName};
+use redrive::core::position::{TierIndex, TopicName};
 use redrive::core::record::HeaderName;
 
 use super::cluster::Topic;
@@ -217,7 +217,9 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
     let header = |name| has_ids.then(|| HeaderName::from_static(name));
     Policy {
         source: TopicName::new(&topic_name(Topic::Source)),
-        tiers: (0..tiers).map(|tier| TopicName::new(&topic_name(Lane::at(tier + 1).into()))).collect(),
+        control: TopicName::new(&topic_name(Topic::Control)),
+        draining: Vec::new(),
+        tiers: (0..tiers).map(|tier| TopicName::new(&topic_name(Topic::Tier(TierIndex::at(tier))))).collect(),
         outputs: Outputs { main: Some(TopicName::new(&topic_name(Topic::Output))), named: Vec::new() },
         identity: IdentityPolicy { event_id: header(EVENT_ID), operation_id: header(OPERATION_ID) },
         in_place: InPlace {

@@ -51,7 +51,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
         Report::Settled(fates) => fates
             .iter()
             .filter_map(|fate| match &fate.kind {
-                FateKind::Emit => None,
+                FateKind::Emit | FateKind::Obeyed => None,
                 FateKind::Retry(_) => Some(Situation::Retried),
                 FateKind::Hop => Some(Situation::Hopped),
                 FateKind::DeadLetter(verdict) => Some(Situation::Dead(match verdict.reason {

@@ -195,7 +195,8 @@ impl World {
                 let hash = word.fold(0, |hash, byte| mix(hash ^ u64::from(*byte)));
                 (hash % self.plan.partitions as u64) as i32
             }
-            Target::Tier(_) | Target::DeadLetter => write.partition.0,
+            Target::Tier(_) | Target::DeadLetter | Target::State | Target::Cases => write.partition.0,
+            Target::Audit => 0,
         };
         let mut headers: Vec<Header> = write.headers.clone();
         let foreign = headers.iter().position(|header| !header.name.as_str().starts_with("redrive-"));

@@ -7,7 +7,7 @@ use redrive::core::envelope::DeliveryId;
 use redrive::core::event::{Action, Event, Report, StopReason, Target, TransactionResult};
 use redrive::core::invariant::Breach;
 use redrive::core::outcome::Outcome;
-use redrive::core::position::{Epoch, Lane, Partition};
+use redrive::core::position::{Epoch, Lane, Partition, TierIndex};
 use redrive::core::record::Record;
 use redrive::core::time::Timestamp;
 
@@ -160,7 +160,7 @@ impl World {
             }
         }
         for _ in 0..self.plan.strangers {
-            let lane = Lane::at(1 + self.random.index(self.plan.policy.ladder.delays.len()));
+            let lane = Lane::Tier(TierIndex::at(self.random.index(self.plan.policy.ladder.delays.len())));
             let place = Place::lane(lane, self.random.index(self.plan.partitions as usize) as i32);
             let at = self.random.time(Duration::ZERO, end);
             let timestamp = Slot::new(0).wall(at);

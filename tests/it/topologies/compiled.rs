@@ -7,7 +7,7 @@ use redrive::core::policy::{Flow, InPlace, Ladder, UnknownOutcome};
 use redrive::core::position::{Lane, TierIndex};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
-use redrive::topology::model::{HandlerSpec, HttpHandler, Pipeline, Shown, Start, Token, Topology};
+use redrive::topology::model::{Cleanup, HandlerSpec, HttpHandler, Pipeline, Shown, Start, Token, Topology};
 
 use super::Given;
 
@@ -75,21 +75,32 @@ fn own_topics_are_named_after_app_pipeline_and_lane() {
         "handler.passthrough = {}\nretry.tiers = [\"5000ms\", \"60s\"]\ndead-letter.retention = \"30d\"\n\
          topics = { tier-retention = \"1d\", replication = 3, min-isr = 2, names = { dlq = \"governed.dead\" } }",
     );
-    let own = |topic: &redrive::topology::model::OwnTopic| (topic.name.to_string(), topic.retention);
+    let own = |topic: &redrive::topology::model::OwnTopic| (topic.name.to_string(), topic.cleanup);
     let tiers: Vec<_> = pipeline.tiers.iter().map(|tier| (tier.label.as_str(), own(&tier.topic))).collect();
     assert_eq!(
         tiers,
         [
-            ("retry.5s", ("shop.orders.retry.5s".to_owned(), Some(HOUR * 24 + Duration::from_secs(5)))),
-            ("retry.1m", ("shop.orders.retry.1m".to_owned(), Some(HOUR * 24 + Duration::from_secs(60)))),
+            (
+                "retry.5s",
+                ("shop.orders.retry.5s".to_owned(), Cleanup::Delete(HOUR * 24 + Duration::from_secs(5)))
+            ),
+            (
+                "retry.1m",
+                ("shop.orders.retry.1m".to_owned(), Cleanup::Delete(HOUR * 24 + Duration::from_secs(60)))
+            ),
         ]
     );
-    assert_eq!(own(&pipeline.dead_letter), ("governed.dead".to_owned(), Some(HOUR * 24 * 30)));
-    assert_eq!(own(&pipeline.state), ("shop.orders.state".to_owned(), None));
+    assert_eq!(own(&pipeline.dead_letter), ("governed.dead".to_owned(), Cleanup::Delete(HOUR * 24 * 30)));
+    assert_eq!(own(&pipeline.state), ("shop.orders.state".to_owned(), Cleanup::Compact));
+    assert_eq!(own(&pipeline.control), ("shop.orders.control".to_owned(), Cleanup::Delete(HOUR * 24 * 7)));
+    assert_eq!(
+        own(&pipeline.cases),
+        ("shop.orders.cases".to_owned(), Cleanup::CompactDelete(HOUR * 24 * 90))
+    );
     assert_eq!((pipeline.topics.replication, pipeline.topics.min_isr), (Some(3), Some(2)));
     assert_eq!(pipeline.group, "shop.orders");
-    for lane in pipeline.policy.ladder.lanes() {
-        assert_eq!(pipeline.lane_label(lane), pipeline.policy.ladder.word(lane));
+    for lane in pipeline.policy.lanes() {
+        assert_eq!(pipeline.lane_label(lane), pipeline.policy.word(lane));
         assert_eq!(pipeline.lane_topic(lane), pipeline.policy.topic(lane));
     }
     assert_eq!(pipeline.lane_topic(Lane::Tier(TierIndex(0))).as_str(), "shop.orders.retry.5s");

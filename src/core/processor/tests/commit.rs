@@ -93,7 +93,8 @@ fn a_blocked_task_commits_its_offsets_again_and_stays_blocked() {
     let again = worker.end(TransactionResult::Committed);
     assert_eq!((again.writes.len(), again.records, again.probe), (0, 0, None));
     let tier = Lane::Tier(TierIndex(0));
-    assert_eq!(again.tasks[0].offsets, [(Lane::Source, Offset(0)), (tier, Offset(0))]);
+    let start = [(Lane::Source, Offset(0)), (Lane::Control, Offset(0)), (tier, Offset(0))];
+    assert_eq!(again.tasks[0].offsets, start);
     assert!(worker.core.blocked.contains(&P) && worker.core.tasks[&P].block.is_some());
 
     worker.wait(100);
@@ -191,7 +192,7 @@ fn after_a_commit_without_an_answer_the_mark_decides() {
 fn a_first_start_is_committed_before_anything_is_read() {
     let mut worker = Worker::new(policy(&[5]));
     worker.tell(Event::Assigned(vec![P]));
-    let lanes = vec![LaneStart::Fresh(Offset(17)), LaneStart::Fresh(Offset(0))];
+    let lanes = [17, 0, 0].map(|offset| LaneStart::Fresh(Offset(offset))).to_vec();
     let epoch = worker.epoch();
     worker.tell(Event::Restored {
         partition: P,
@@ -201,7 +202,8 @@ fn a_first_start_is_committed_before_anything_is_read() {
     let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
     assert!(!worker.others.iter().any(open));
     let start = worker.end(TransactionResult::Committed);
-    let offsets = vec![(Lane::Source, Offset(17)), (Lane::Tier(TierIndex(0)), Offset(0))];
+    let tier = Lane::Tier(TierIndex(0));
+    let offsets = vec![(Lane::Source, Offset(17)), (Lane::Control, Offset(0)), (tier, Offset(0))];
     assert_eq!((start.records, &start.tasks[0].offsets), (0, &offsets));
     assert!(worker.others.iter().any(open));
 }
@@ -237,7 +239,7 @@ fn offsets_of_idle_lanes_are_committed_again() {
     let mut worker = Worker::running(policy(&[5]));
     worker.wait(3_600_000);
     let transaction = worker.end(TransactionResult::Committed);
-    assert_eq!((transaction.records, transaction.tasks[0].offsets.len()), (0, 2));
+    assert_eq!((transaction.records, transaction.tasks[0].offsets.len()), (0, 3));
     worker.wait(3_600_000);
     assert_eq!(worker.transactions.len(), 1);
 }

@@ -4,26 +4,31 @@ use std::collections::BTreeMap;
 
 use crate::core::position::TopicName;
 use crate::kafka::admin::plan::{Change, Found, New, Problem, hidden};
-use crate::kafka::admin::wanted::{BROKERS_OWN_MAX_MESSAGE_BYTES, Cleanup, ROOM_FOR_HEADERS};
-use crate::topology::model::TopicSettings;
+use crate::kafka::admin::wanted::{BROKERS_OWN_MAX_MESSAGE_BYTES, ROOM_FOR_HEADERS, SMALL_RECORD, Shape};
+use crate::topology::model::{Cleanup, TopicSettings};
 
-/// What is to be done with one of our topics.
+/// What is to be done with one of our topics, given the source that its shape follows.
 pub(super) fn own(
-    source: &TopicName,
-    source_here: &Found,
+    shape: &Shape,
+    source: Option<(&TopicName, &Found)>,
     cleanup: Cleanup,
     settings: TopicSettings,
     here: &Found,
 ) -> Change {
-    let needed = match source_here {
-        Found::Present { partitions, config, .. } => Needed {
-            partitions: *partitions,
-            bytes: number(config, "max.message.bytes")
-                .unwrap_or(i128::try_from(BROKERS_OWN_MAX_MESSAGE_BYTES).unwrap_or(i128::MAX))
-                + i128::from(ROOM_FOR_HEADERS),
-            cleanup,
-        },
-        Found::Missing | Found::Hidden { .. } => {
+    let needed = match source {
+        None => Needed { partitions: 1, bytes: i128::from(SMALL_RECORD), cleanup },
+        Some((_, Found::Present { partitions, config, .. })) => {
+            let bytes = match shape {
+                Shape::AsSource(_) => {
+                    number(config, "max.message.bytes")
+                        .unwrap_or(i128::try_from(BROKERS_OWN_MAX_MESSAGE_BYTES).unwrap_or(i128::MAX))
+                        + i128::from(ROOM_FOR_HEADERS)
+                }
+                Shape::Small(_) | Shape::Single => i128::from(SMALL_RECORD),
+            };
+            Needed { partitions: *partitions, bytes, cleanup }
+        }
+        Some((source, Found::Missing | Found::Hidden { .. })) => {
             return Change::Refuse(vec![Problem {
                 text: format!("has as many partitions as its source `{source}`, which is not there"),
                 hint: None,
@@ -35,7 +40,7 @@ pub(super) fn own(
         Found::Hidden { detail } => Change::Refuse(vec![hidden(detail)]),
         Found::Present { partitions, config, .. } => {
             let mut problems = needed.problems(config);
-            if *partitions > needed.partitions {
+            if let Some((source, _)) = source.filter(|_| *partitions > needed.partitions) {
                 problems.push(Problem {
                     text: format!(
                         "has `{partitions}` partitions, its source `{source}` has `{}`",
@@ -77,6 +82,11 @@ impl Needed {
             Cleanup::Compact => {
                 config.insert("cleanup.policy", "compact".to_owned());
             }
+            Cleanup::CompactDelete(retention) => {
+                config.insert("cleanup.policy", "compact,delete".to_owned());
+                config.insert("retention.ms", retention.as_millis().to_string());
+                config.insert("retention.bytes", "-1".to_owned());
+            }
         }
         if let Some(min_isr) = settings.min_isr {
             config.insert("min.insync.replicas", min_isr.to_string());
@@ -96,14 +106,29 @@ impl Needed {
         };
         let is = |name: &str, wanted: &str| config.get(name).is_some_and(|found| found == wanted);
         match self.cleanup {
-            Cleanup::Delete(retention) => {
-                if !is("cleanup.policy", "delete") {
-                    must(
-                        "cleanup.policy",
-                        "`delete`",
-                        "compaction would remove records that wait for their time",
-                    );
-                }
+            Cleanup::Delete(_) if !is("cleanup.policy", "delete") => {
+                must(
+                    "cleanup.policy",
+                    "`delete`",
+                    "compaction would remove records that wait for their time",
+                );
+            }
+            Cleanup::Compact if !is("cleanup.policy", "compact") => {
+                must("cleanup.policy", "`compact`", "deletion would forget what is still valid");
+            }
+            Cleanup::CompactDelete(_)
+                if !is("cleanup.policy", "compact,delete") && !is("cleanup.policy", "delete,compact") =>
+            {
+                must(
+                    "cleanup.policy",
+                    "`compact,delete`",
+                    "what is old goes, and of each key the newest stays",
+                );
+            }
+            Cleanup::Delete(_) | Cleanup::Compact | Cleanup::CompactDelete(_) => {}
+        }
+        match self.cleanup {
+            Cleanup::Delete(retention) | Cleanup::CompactDelete(retention) => {
                 let needed = i128::try_from(retention.as_millis()).unwrap_or(i128::MAX);
                 if number(config, "retention.ms").is_none_or(|found| found >= 0 && found < needed) {
                     must(
@@ -116,11 +141,7 @@ impl Needed {
                     must("retention.bytes", "`-1`", "records would be deleted by size, whatever their age");
                 }
             }
-            Cleanup::Compact => {
-                if !is("cleanup.policy", "compact") {
-                    must("cleanup.policy", "`compact`", "deletion would forget what is still valid");
-                }
-            }
+            Cleanup::Compact => {}
         }
         if number(config, "max.message.bytes").is_none_or(|found| found < self.bytes) {
             let needed = format!("at least `{}`", self.bytes);

@@ -59,7 +59,7 @@ impl Checker {
         };
         self.never_early(slot, holding, id.lane, place, stored, now)?;
         let before = match id.lane {
-            Lane::Source => 0,
+            Lane::Source | Lane::Control => 0,
             Lane::Tier(_) => lineage::number(&stored.record.headers, "redrive-attempt").unwrap_or(0),
         };
         let most = self.policy.ladder.most_attempts();
@@ -177,7 +177,13 @@ impl Checker {
         let (_, epoch) = by.tasks.iter().find(|(partition, _)| *partition == place.partition)?;
         let lane = match place.topic {
             Topic::Tier(tier) => Lane::Tier(tier),
-            Topic::Source | Topic::Output | Topic::DeadLetter => Lane::Source,
+            Topic::Control => Lane::Control,
+            Topic::Source
+            | Topic::Output
+            | Topic::DeadLetter
+            | Topic::State
+            | Topic::Cases
+            | Topic::Audit => Lane::Source,
         };
         self.calls.get(&(by.process, place.partition, lane, offset, *epoch))?.answer
     }

@@ -59,7 +59,8 @@ impl Checker {
             let lane = match place.topic {
                 Topic::Source => Lane::Source,
                 Topic::Tier(tier) => Lane::Tier(tier),
-                Topic::Output | Topic::DeadLetter => {
+                Topic::Control => continue,
+                Topic::Output | Topic::DeadLetter | Topic::State | Topic::Cases | Topic::Audit => {
                     return broken(InvariantId::R1, format!("offsets are committed for {place:?}"));
                 }
             };
@@ -109,7 +110,13 @@ impl Checker {
         match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice()) {
             (0, [copy], []) => match copy.0.topic {
                 Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, skew),
-                Topic::Source | Topic::Output | Topic::DeadLetter => Ok(()),
+                Topic::Source
+                | Topic::Control
+                | Topic::Output
+                | Topic::DeadLetter
+                | Topic::State
+                | Topic::Cases
+                | Topic::Audit => Ok(()),
             },
             (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter),
             (outputs, [], []) if outputs == expected => {
@@ -133,6 +140,9 @@ impl Checker {
 fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, Breach> {
     let mut written: BTreeMap<Root, Written> = BTreeMap::new();
     for (place, offset) in &cluster.transactions.of(serial).writes {
+        if matches!(place.topic, Topic::State | Topic::Cases | Topic::Audit) {
+            continue;
+        }
         let origin = cluster.log(*place).at(*offset).and_then(|stored| stored.origin);
         let Some(source) = origin else {
             return broken(InvariantId::R7, format!("{place:?} {offset} leads to no source record"));
@@ -142,7 +152,9 @@ fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, 
             Topic::Output => fate.outputs += 1,
             Topic::Tier(_) => fate.tiers.push((*place, *offset)),
             Topic::DeadLetter => fate.dead.push((*place, *offset)),
-            Topic::Source => return broken(InvariantId::R1, "the source was written".to_owned()),
+            Topic::Source | Topic::Control | Topic::State | Topic::Cases | Topic::Audit => {
+                return broken(InvariantId::R1, format!("{place:?} was written as the fate of a record"));
+            }
         }
     }
     Ok(written)

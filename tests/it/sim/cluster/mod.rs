@@ -21,15 +21,20 @@ use self::transactions::{Ending, Serial, Transactions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Source,
+    Control,
     Tier(TierIndex),
     Output,
     DeadLetter,
+    State,
+    Cases,
+    Audit,
 }
 
 impl From<Lane> for Topic {
     fn from(lane: Lane) -> Self {
         match lane {
             Lane::Source => Self::Source,
+            Lane::Control => Self::Control,
             Lane::Tier(tier) => Self::Tier(tier),
         }
     }
@@ -41,6 +46,9 @@ impl From<Target> for Topic {
             Target::Output | Target::Named(_) => Self::Output,
             Target::Tier(tier) => Self::Tier(tier),
             Target::DeadLetter => Self::DeadLetter,
+            Target::State => Self::State,
+            Target::Cases => Self::Cases,
+            Target::Audit => Self::Audit,
         }
     }
 }
@@ -84,10 +92,11 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(partitions: i32, tiers: usize) -> Self {
-        let topics = tiers + 3;
+        let lanes = Lane::Tier(TierIndex::at(tiers)).index();
+        let topics = lanes + 5;
         Self {
             partitions,
-            lanes: tiers + 1,
+            lanes,
             logs: (0..topics * partitions as usize).map(|_| Log::default()).collect(),
             transactions: Transactions::default(),
             group: Group::new(partitions),
@@ -107,10 +116,14 @@ impl Cluster {
 
     fn slot(&self, place: Place) -> usize {
         let topic = match place.topic {
-            Topic::Source => 0,
-            Topic::Tier(tier) => tier.index() + 1,
+            Topic::Source => Lane::Source.index(),
+            Topic::Control => Lane::Control.index(),
+            Topic::Tier(tier) => Lane::Tier(tier).index(),
             Topic::Output => self.lanes,
             Topic::DeadLetter => self.lanes + 1,
+            Topic::State => self.lanes + 2,
+            Topic::Cases => self.lanes + 3,
+            Topic::Audit => self.lanes + 4,
         };
         topic * self.partitions as usize + place.partition as usize
     }

@@ -28,6 +28,7 @@ impl<F: Fn(&mut Formatter<'_>) -> fmt::Result> Display for Line<F> {
 fn lane(lane: Lane) -> String {
     match lane {
         Lane::Source => "source".to_owned(),
+        Lane::Control => "control".to_owned(),
         Lane::Tier(tier) => format!("tier{}", tier.0),
     }
 }
