@@ -2,12 +2,12 @@
 
 #![allow(clippy::expect_used, reason = "a test that cannot reach its broker has failed")]
 
-use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio, id};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::{env, thread};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -98,6 +98,21 @@ impl Kafka {
         topic.config.extend(config);
         let created = block_on(self.admin().create_topics([&topic], &options())).expect("create the topic");
         assert!(created.iter().all(Result::is_ok), "create {name}: {created:?}");
+        // The controller has made it; the broker that others ask learns of it a moment later.
+        for _ in 0..PATIENCE.as_millis() / 10 {
+            if self.knows(name, partitions) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{name} is not known within {PATIENCE:?}");
+    }
+
+    fn knows(&self, topic: &str, partitions: i32) -> bool {
+        let admin = self.admin();
+        let metadata = admin.inner().fetch_metadata(Some(topic), PATIENCE).expect("ask for metadata");
+        let led = metadata.topics().iter().flat_map(|topic| topic.partitions()).filter(|p| p.leader() >= 0);
+        i32::try_from(led.count()) == Ok(partitions)
     }
 
     /// Removes a topic.
