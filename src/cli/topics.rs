@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::kafka::admin;
-use crate::kafka::admin::plan::{Change, Plan, Step, Verdict, Warning};
+use crate::kafka::admin::plan::{Change, Plan, Step, Verdict, Warning, drained_in_words};
 use crate::topology::model::Topology;
 
 /// Show or make the topics that redrive needs.
@@ -125,6 +125,9 @@ fn text(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         let topic = format!("{:width$}", step.topic);
         match &step.change {
             Change::Keep { partitions } => writeln!(out, "  keep    {topic}  {partitions} partitions")?,
+            Change::Drain { partitions, waiting } => {
+                writeln!(out, "  drain   {topic}  {}", drained_in_words(*partitions, *waiting))?;
+            }
             Change::Create(new) => writeln!(out, "  create  {topic}  {}", new.in_words())?,
             Change::Grow { from, to } => writeln!(out, "  grow    {topic}  {from} -> {to} partitions")?,
             Change::Refuse(problems) => {
@@ -147,7 +150,7 @@ fn text(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         count(|change| matches!(change, Change::Create(_))),
         count(|change| matches!(change, Change::Grow { .. })),
         count(|change| matches!(change, Change::Refuse(_))),
-        count(|change| matches!(change, Change::Keep { .. })),
+        count(|change| matches!(change, Change::Keep { .. } | Change::Drain { .. })),
     )
 }
 

@@ -15,10 +15,12 @@ use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::Topology;
 
 mod brokers;
+pub(crate) mod drained;
 pub(crate) mod plan;
 mod wanted;
 
 use brokers::Brokers;
+use drained::Drained;
 use plan::{Change, Plan, Step};
 
 /// Every broker knows of a new topic within this; usually some ms.
@@ -83,6 +85,8 @@ pub(crate) enum VerifyError {
 pub(crate) struct Verified {
     /// How long the broker keeps the offsets of topics that the group is not subscribed to; `None`: it does not say.
     pub(crate) offsets_retention: Option<Duration>,
+    /// Tiers that are only drained.
+    pub(crate) drained: Drained,
     /// By the pipeline's name.
     pub(crate) pipelines: BTreeMap<String, VerifiedPipeline>,
 }
@@ -99,7 +103,15 @@ pub(crate) struct VerifiedPipeline {
 /// Compares the topology with the brokers' topics.
 pub(crate) fn plan(topology: &Topology) -> Result<Plan, AdminError> {
     let brokers = Brokers::connect(topology)?;
-    Ok(look(&brokers, topology)?.0)
+    let Looked { mut plan, .. } = look(&brokers, topology)?;
+    for step in plan.steps_mut() {
+        let Change::Drain { partitions, waiting } = &mut step.change else { continue };
+        let pipeline = topology.pipelines.iter().find(|pipeline| pipeline.name == step.pipeline);
+        if let Some(pipeline) = pipeline {
+            *waiting = Some(brokers.waiting(&topology.kafka, pipeline, &step.topic, *partitions)?);
+        }
+    }
+    Ok(plan)
 }
 
 /// Does what `plan` lists, unless it refuses anything. Comes back when the brokers show it.
@@ -110,14 +122,14 @@ pub(crate) fn apply(topology: &Topology, plan: &Plan) -> Result<(), AdminError> 
     let brokers = Brokers::connect(topology)?;
     for step in plan.steps() {
         match &step.change {
-            Change::Keep { .. } | Change::Refuse(_) => {}
+            Change::Keep { .. } | Change::Drain { .. } | Change::Refuse(_) => {}
             Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::No)?,
             Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::No)?,
         }
     }
     let clock = Stopwatch::start();
     loop {
-        let (now, _) = look(&brokers, topology)?;
+        let Looked { plan: now, .. } = look(&brokers, topology)?;
         if now.verdict() == plan::Verdict::Nothing {
             return Ok(());
         }
@@ -132,7 +144,7 @@ pub(crate) fn apply(topology: &Topology, plan: &Plan) -> Result<(), AdminError> 
 /// What `redrive run` asks before it starts: every topic is there and as it must be.
 pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
     let brokers = Brokers::connect(topology)?;
-    let (plan, found) = look(&brokers, topology)?;
+    let Looked { plan, found, drained } = look(&brokers, topology)?;
     if plan.verdict() != plan::Verdict::Nothing {
         let list = plan.open().map(|step| format!("\n  {}", step.in_words())).collect();
         let hint = match plan.verdict() {
@@ -149,23 +161,30 @@ pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
             .unwrap_or(wanted::BROKERS_OWN_MAX_MESSAGE_BYTES);
         (pipeline.name.clone(), VerifiedPipeline { partitions, batch_bytes })
     });
-    Ok(Verified { offsets_retention: brokers.offsets_retention()?, pipelines: pipelines.collect() })
+    Ok(Verified { offsets_retention: brokers.offsets_retention()?, drained, pipelines: pipelines.collect() })
 }
 
 type Topics = BTreeMap<TopicName, plan::Found>;
 
-fn look(brokers: &Brokers, topology: &Topology) -> Result<(Plan, Topics), AdminError> {
+struct Looked {
+    plan: Plan,
+    found: Topics,
+    drained: Drained,
+}
+
+fn look(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError> {
+    let drained = Drained::among(topology, &brokers.topics()?);
     let mut found = Topics::new();
-    for wanted in wanted::topics(topology) {
+    for wanted in wanted::topics(topology, &drained) {
         if !found.contains_key(&wanted.topic) {
             found.insert(wanted.topic.clone(), brokers.look(&wanted.topic)?);
         }
     }
-    let mut plan = Plan::of(topology, &found);
+    let mut plan = Plan::of(topology, &drained, &found);
     // Only the broker knows whether we may, and what its own policies say.
     for step in plan.steps_mut() {
         let tried = match &step.change {
-            Change::Keep { .. } | Change::Refuse(_) => Ok(()),
+            Change::Keep { .. } | Change::Drain { .. } | Change::Refuse(_) => Ok(()),
             Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::Yes),
             Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::Yes),
         };
@@ -175,7 +194,7 @@ fn look(brokers: &Brokers, topology: &Topology) -> Result<(Plan, Topics), AdminE
             Err(other) => return Err(other),
         }
     }
-    Ok((plan, found))
+    Ok(Looked { plan, found, drained })
 }
 
 fn refuse(step: &mut Step, detail: String) {

@@ -79,6 +79,8 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
                 topic: own(&format!("retry.{label}"), Cleanup::Delete(week)),
             })
             .collect(),
+        retired: Vec::new(),
+        drained: Vec::new(),
         dead_letter: own("dlq", Cleanup::Delete(week * 2)),
         state: own("state", Cleanup::Compact),
         control: own("control", Cleanup::Delete(week)),

@@ -161,9 +161,9 @@ fn spawn(
     })
 }
 
-/// The pipeline with what only the brokers know: offsets of idle lanes are committed four times while they are kept.
+/// The pipeline with what only the brokers know: which tiers are left to be drained; offsets of idle lanes are committed four times while they are kept.
 fn tuned(pipeline: &Pipeline, verified: &Verified) -> Pipeline {
-    let mut pipeline = pipeline.clone();
+    let mut pipeline = pipeline.clone().draining(verified.drained.of(&pipeline.name).to_vec());
     if let Some(kept) = verified.offsets_retention {
         let flow = &mut pipeline.policy.flow;
         flow.recommit = flow.recommit.min(kept / 4);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::policy::Policy;
-use crate::core::position::{Lane, TopicName};
+use crate::core::position::{Lane, TierIndex, TopicName};
 use crate::core::record::HeaderName;
 use crate::core::time::Timestamp;
 
@@ -97,6 +97,11 @@ pub struct Pipeline {
     pub policy: Policy,
     /// Its tiers, in the ladder's order, as many as `policy.ladder` has delays.
     pub tiers: Vec<Tier>,
+    /// Tiers that the ladder does not have and whose topics have names of their own. They are drained where they exist.
+    pub retired: Vec<Tier>,
+    /// Tiers that the ladder does not have and that exist: read, never written. Only Kafka knows them; see
+    /// [`Pipeline::draining`].
+    pub drained: Vec<Tier>,
     /// Its dead letter topic.
     pub dead_letter: OwnTopic,
     /// Its state topic.
@@ -112,7 +117,7 @@ pub struct Pipeline {
 }
 
 /// One tier of the ladder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tier {
     /// The lane's word: `retry.5s`.
     pub label: String,
@@ -123,7 +128,7 @@ pub struct Tier {
 }
 
 /// A topic that redrive owns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTopic {
     /// Its name in Kafka.
     pub name: TopicName,
@@ -263,7 +268,7 @@ impl Pipeline {
         match lane {
             Lane::Source => "source",
             Lane::Control => "control",
-            Lane::Tier(tier) => self.tiers.get(tier.index()).map_or("retry", |tier| &tier.label),
+            Lane::Tier(tier) => self.tier(tier).map_or("retry", |tier| &tier.label),
         }
     }
 
@@ -272,7 +277,21 @@ impl Pipeline {
         match lane {
             Lane::Source => &self.source,
             Lane::Control => &self.control.name,
-            Lane::Tier(tier) => self.tiers.get(tier.index()).map_or(&self.source, |tier| &tier.topic.name),
+            Lane::Tier(tier) => self.tier(tier).map_or(&self.source, |tier| &tier.topic.name),
         }
+    }
+
+    /// This pipeline, with these tiers to be drained.
+    #[must_use]
+    pub fn draining(mut self, tiers: Vec<Tier>) -> Self {
+        let ladder = self.tiers.iter();
+        self.policy.tiers = ladder.chain(&tiers).map(|tier| tier.topic.name.clone()).collect();
+        self.policy.draining = tiers.iter().map(|tier| tier.delay).collect();
+        self.drained = tiers;
+        self
+    }
+
+    fn tier(&self, tier: TierIndex) -> Option<&Tier> {
+        self.tiers.iter().chain(&self.drained).nth(tier.index())
     }
 }

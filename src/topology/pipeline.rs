@@ -97,6 +97,8 @@ pub(crate) fn read(
             handler,
             policy,
             tiers: topics.tiers,
+            retired: topics.retired,
+            drained: Vec::new(),
             dead_letter: topics.dead_letter,
             state: topics.state,
             control: topics.control,

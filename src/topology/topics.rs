@@ -7,7 +7,7 @@ use crate::core::time::in_words;
 use crate::topology::code::Code;
 use crate::topology::duration;
 use crate::topology::keys;
-use crate::topology::model::{Cleanup, OwnTopic, Tier, TopicSettings};
+use crate::topology::model::{Cleanup, OwnTopic, Pipeline, Tier, TopicSettings};
 use crate::topology::name::check_topic;
 use crate::topology::nearest::nearest;
 use crate::topology::reading::{Place, Read, Reading};
@@ -29,6 +29,7 @@ const CENTURY: Duration = Duration::from_secs(36_500 * 86_400);
 pub(crate) struct Topics {
     pub(crate) settings: TopicSettings,
     pub(crate) tiers: Vec<Tier>,
+    pub(crate) retired: Vec<Tier>,
     pub(crate) dead_letter: OwnTopic,
     pub(crate) state: OwnTopic,
     pub(crate) control: OwnTopic,
@@ -63,8 +64,12 @@ pub(crate) fn read(
     let labels: Vec<String> = tiers.iter().map(|(delay, _)| format!("retry.{}", in_words(*delay))).collect();
     let known: Vec<&str> =
         labels.iter().map(String::as_str).chain(["dlq", "state", "control", "cases"]).collect();
+    let mut retired = Vec::new();
     for field in names.fields().iter().filter(|field| !known.contains(&field.name)) {
-        unknown_name(reading, field, &pipeline.path, &known);
+        match tier_delay(field.name) {
+            Some(delay) => retired.push((field.name.to_owned(), delay)),
+            None => unknown_name(reading, field, &pipeline.path, &known),
+        }
     }
     let mut own = |word: &str, cleanup: Cleanup| {
         let (name, at, hint) = match names.field(word) {
@@ -80,26 +85,48 @@ pub(crate) fn read(
         named.push(Named { name: name.clone(), at });
         Ok(OwnTopic { name, cleanup })
     };
-    let topics: Vec<Read<Tier>> = labels
-        .iter()
-        .zip(tiers)
-        .map(|(label, (delay, _))| {
-            let topic = own(label, Cleanup::Delete(delay.saturating_add(tier_retention)))?;
-            Ok(Tier { label: label.clone(), delay: *delay, topic })
-        })
-        .collect();
+    let mut tier = |label: &String, delay: Duration| {
+        let topic = own(label, Cleanup::Delete(delay.saturating_add(tier_retention)))?;
+        Ok(Tier { label: label.clone(), delay, topic })
+    };
+    let topics: Vec<Read<Tier>> =
+        labels.iter().zip(tiers).map(|(label, (delay, _))| tier(label, *delay)).collect();
+    let retired: Vec<Read<Tier>> = retired.iter().map(|(label, delay)| tier(label, *delay)).collect();
     let dead_letter = own("dlq", Cleanup::Delete(retention));
     let state = own("state", Cleanup::Compact);
     let control = own("control", Cleanup::Delete(CONTROL_RETENTION));
     let cases = own("cases", Cleanup::CompactDelete(retention.saturating_mul(CASES_OUTLIVE)));
     let tiers = topics.into_iter().collect::<Read<_>>()?;
-    Ok(Topics { settings, tiers, dead_letter: dead_letter?, state: state?, control: control?, cases: cases? })
+    let retired = retired.into_iter().collect::<Read<_>>()?;
+    Ok(Topics {
+        retired,
+        settings,
+        tiers,
+        dead_letter: dead_letter?,
+        state: state?,
+        control: control?,
+        cases: cases?,
+    })
 }
 
 /// The topic that tells what operators did, one for all pipelines of an app whose name stands at `at`.
 pub(crate) fn audit(reading: &Reading<'_>, app: &str, at: &Place) -> Read<OwnTopic> {
     let name = check_topic(reading, at, &format!("{app}.audit"), "shorten the name of the app")?;
     Ok(OwnTopic { name, cleanup: Cleanup::Delete(AUDIT_RETENTION) })
+}
+
+/// The delay of a tier by its lane's word, spelled as redrive spells it.
+fn tier_delay(word: &str) -> Option<Duration> {
+    let spelled = word.strip_prefix("retry.")?;
+    let delay = duration::parse(spelled).ok().filter(|delay| !delay.is_zero())?;
+    (in_words(delay) == spelled).then_some(delay)
+}
+
+impl Pipeline {
+    /// The delay of a topic that bears the name of a tier of this pipeline, whether the ladder has it or not.
+    pub fn delay_of_tier_topic(&self, topic: &str) -> Option<Duration> {
+        tier_delay(topic.strip_prefix(self.group.as_str())?.strip_prefix('.')?)
+    }
 }
 
 fn unknown_name(reading: &Reading<'_>, field: &Field<'_>, pipeline: &str, known: &[&str]) {

@@ -39,4 +39,5 @@ mod panics;
 mod positions;
 mod refused;
 mod tasks_move;
+mod tiers_change;
 mod trouble;

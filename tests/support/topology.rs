@@ -167,6 +167,7 @@ drain = "{drain}"
         file.write_all(self.text(kafka).as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
         let applied = command.args(["topics", "apply", "-f"]).arg(file.path()).output().expect("run redrive");
-        assert!(applied.status.success(), "topics apply: {}", String::from_utf8_lossy(&applied.stderr));
+        let told = [applied.stdout, applied.stderr].concat();
+        assert!(applied.status.success(), "topics apply: {}", String::from_utf8_lossy(&told));
     }
 }

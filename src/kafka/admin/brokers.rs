@@ -1,12 +1,12 @@
 //! Questions and orders to the brokers about topics, one after another.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use rdkafka::ClientContext;
 use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
     TopicResult,
@@ -14,15 +14,27 @@ use rdkafka::admin::{
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use crate::core::position::TopicName;
 use crate::kafka::admin::AdminError;
 use crate::kafka::admin::plan::{Found, New};
 use crate::kafka::settings;
-use crate::topology::model::Topology;
+use crate::kafka::stopwatch::Stopwatch;
+use crate::topology::model::{Kafka, Pipeline, Topology};
 
 /// One question. The first one also connects.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// Between two questions of which the first came too early.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What one look at a topic gave.
+enum Seen {
+    Fully(Found),
+    /// It is there, but not everywhere yet; with the broker's words.
+    InTheMaking(String),
+}
 
 /// Whether an order is only tried: the brokers check it and change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,33 +57,94 @@ impl Brokers {
         Ok(Self { client, listener: settings::create(&config, Refusals::default(), &topology.kafka)? })
     }
 
-    /// What the brokers show of a topic.
+    /// What the brokers show of a topic. One that is just being made is waited for.
     pub(super) fn look(&self, topic: &TopicName) -> Result<Found, AdminError> {
+        let clock = Stopwatch::start();
+        loop {
+            match self.look_once(topic)? {
+                Seen::Fully(found) => return Ok(found),
+                Seen::InTheMaking(_) if clock.left_of(ANSWER_WITHIN).is_some() => thread::sleep(PAUSE),
+                Seen::InTheMaking(detail) => return Ok(Found::Hidden { detail }),
+            }
+        }
+    }
+
+    fn look_once(&self, topic: &TopicName) -> Result<Seen, AdminError> {
         let metadata = self
             .listener
             .fetch_metadata(Some(topic.as_str()), ANSWER_WITHIN)
             .map_err(|error| self.unreachable(error))?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic.as_str()) else {
-            return Ok(Found::Missing);
+            return Ok(Seen::Fully(Found::Missing));
         };
         match found.error().map(RDKafkaErrorCode::from) {
             None => {}
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                return Ok(Found::Missing);
+                return Ok(Seen::Fully(Found::Missing));
             }
-            Some(other) => return Ok(Found::Hidden { detail: other.to_string() }),
+            Some(making @ RDKafkaErrorCode::LeaderNotAvailable) => {
+                return Ok(Seen::InTheMaking(making.to_string()));
+            }
+            Some(other) => return Ok(Seen::Fully(Found::Hidden { detail: other.to_string() })),
         }
         let partitions = found.partitions().len();
         let replicas =
             found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-        match self.describe(ResourceSpecifier::Topic(topic.as_str()))? {
+        Ok(match self.describe(ResourceSpecifier::Topic(topic.as_str()))? {
             Ok(resource) => {
                 let entries = resource.entries.into_iter();
                 let config = entries.filter_map(|entry| Some((entry.name, entry.value?))).collect();
-                Ok(Found::Present { partitions, replicas, config })
+                Seen::Fully(Found::Present { partitions, replicas, config })
             }
-            Err(detail) => Ok(Found::Hidden { detail: detail.to_string() }),
+            // The broker that answered has not heard of it yet.
+            Err(making @ RDKafkaErrorCode::UnknownTopicOrPartition) => Seen::InTheMaking(making.to_string()),
+            Err(detail) => Seen::Fully(Found::Hidden { detail: detail.to_string() }),
+        })
+    }
+
+    /// The names of all topics that we may see.
+    pub(super) fn topics(&self) -> Result<BTreeSet<String>, AdminError> {
+        let metadata =
+            self.listener.fetch_metadata(None, ANSWER_WITHIN).map_err(|error| self.unreachable(error))?;
+        Ok(metadata.topics().iter().map(|topic| topic.name().to_owned()).collect())
+    }
+
+    /// How many records of a topic the group of a pipeline has not read, at most: markers of transactions count.
+    pub(super) fn waiting(
+        &self,
+        kafka: &Kafka,
+        pipeline: &Pipeline,
+        topic: &str,
+        partitions: usize,
+    ) -> Result<u64, AdminError> {
+        let mut config = settings::lane_consumer(kafka, pipeline);
+        // A stable fetch would wait for transactions that are open.
+        config.set("isolation.level", "read_uncommitted");
+        let group: BaseConsumer<Refusals> = settings::create(&config, Refusals::default(), kafka)?;
+        let unreachable = |error| self.unreachable(error);
+        let mut list = TopicPartitionList::with_capacity(partitions);
+        for partition in (0..).take(partitions) {
+            list.add_partition(topic, partition);
         }
+        // Read first: an end that is read later is never before them.
+        let clock = Stopwatch::start();
+        let committed = loop {
+            match group.committed_offsets(list.clone(), ANSWER_WITHIN) {
+                Ok(committed) => break committed,
+                // The group's coordinator may just be moving, or coming to be.
+                Err(_) if clock.left_of(ANSWER_WITHIN).is_some() => thread::sleep(PAUSE),
+                Err(error) => return Err(self.unreachable(error)),
+            }
+        };
+        let mut waiting = 0_u64;
+        for element in committed.elements() {
+            element.error().map_err(unreachable)?;
+            let (start, end) =
+                group.fetch_watermarks(topic, element.partition(), ANSWER_WITHIN).map_err(unreachable)?;
+            let from = if let Offset::Offset(offset) = element.offset() { offset.max(start) } else { start };
+            waiting = waiting.saturating_add(u64::try_from(end.saturating_sub(from)).unwrap_or(0));
+        }
+        Ok(waiting)
     }
 
     /// Makes a topic. One that is there meanwhile is as good as made: it is looked at again.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::core::position::TopicName;
+use crate::kafka::admin::drained::Drained;
 use crate::kafka::admin::wanted::{self, Kind, Wanted};
 use crate::topology::model::Topology;
 
@@ -82,6 +83,13 @@ pub(crate) enum Change {
         /// Its partitions.
         partitions: usize,
     },
+    /// Nothing: what waits in it is delivered, and nothing is written to it, since the topology has no such tier.
+    Drain {
+        /// Its partitions.
+        partitions: usize,
+        /// So many records wait in it, at most: transaction markers count. `None`: nobody asked.
+        waiting: Option<u64>,
+    },
     /// It is missing and will be made.
     Create(New),
     /// It has too few partitions.
@@ -138,13 +146,14 @@ pub(crate) enum Verdict {
 
 impl Plan {
     /// Compares what is needed with what was found.
-    pub(super) fn of(topology: &Topology, found: &BTreeMap<TopicName, Found>) -> Self {
+    pub(super) fn of(topology: &Topology, drained: &Drained, found: &BTreeMap<TopicName, Found>) -> Self {
         let mut plan = Self { steps: Vec::new(), warnings: Vec::new() };
-        for wanted in wanted::topics(topology) {
+        for wanted in wanted::topics(topology, drained) {
             let missing = Found::Missing;
             let here = found.get(&wanted.topic).unwrap_or(&missing);
             let change = match &wanted.kind {
                 Kind::Foreign => foreign(&wanted, here),
+                Kind::Drained(source) => drain(here, found.get(source).unwrap_or(&missing)),
                 Kind::Own { shape, cleanup, settings } => {
                     let source = shape.source().map(|source| (source, found.get(source).unwrap_or(&missing)));
                     existing::own(shape, source, *cleanup, *settings, here)
@@ -158,6 +167,10 @@ impl Plan {
                 change,
             });
         }
+        plan.warnings.extend(drained.shadowed().iter().map(|(topic, other)| Warning {
+            topic: topic.as_str().to_owned(),
+            text: format!("bears the name of a tier whose topic is `{other}`: nobody reads what is in it"),
+        }));
         plan
     }
 
@@ -177,14 +190,14 @@ impl Plan {
 
     /// The topics that are not as they must be.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().filter(|step| !matches!(step.change, Change::Keep { .. }))
+        self.steps.iter().filter(|step| !matches!(step.change, Change::Keep { .. } | Change::Drain { .. }))
     }
 
     /// What it comes to.
     pub(crate) fn verdict(&self) -> Verdict {
         self.open().fold(Verdict::Nothing, |so_far, step| match (&step.change, so_far) {
             (Change::Refuse(_), _) | (_, Verdict::Refused) => Verdict::Refused,
-            (Change::Keep { .. }, so_far) => so_far,
+            (Change::Keep { .. } | Change::Drain { .. }, so_far) => so_far,
             (Change::Create(_) | Change::Grow { .. }, Verdict::Nothing | Verdict::Changes) => {
                 Verdict::Changes
             }
@@ -195,7 +208,7 @@ impl Plan {
         let replicas = match (change, here) {
             (Change::Create(new), _) => new.replication.map(usize::from),
             (Change::Keep { .. } | Change::Grow { .. }, Found::Present { replicas, .. }) => Some(*replicas),
-            (Change::Keep { .. } | Change::Grow { .. } | Change::Refuse(_), _) => None,
+            (Change::Keep { .. } | Change::Grow { .. } | Change::Refuse(_) | Change::Drain { .. }, _) => None,
         };
         if let Some(replicas) = replicas.filter(|replicas| *replicas < SAFE_REPLICATION) {
             self.warnings.push(Warning {
@@ -214,6 +227,9 @@ impl Step {
         let Self { role, topic, change, .. } = self;
         match change {
             Change::Keep { partitions } => format!("keep {topic} ({role}): {partitions} partitions"),
+            Change::Drain { partitions, waiting } => {
+                format!("drain {topic} ({role}): {}", drained_in_words(*partitions, *waiting))
+            }
             Change::Create(new) => format!("create {topic} ({role}): {}", new.in_words()),
             Change::Grow { from, to } => format!("grow {topic} ({role}): from {from} to {to} partitions"),
             Change::Refuse(problems) => {
@@ -235,6 +251,28 @@ impl New {
             text.push_str(&format!(", {name}={value}"));
         }
         text
+    }
+}
+
+/// What is to be said of a tier that is only drained.
+pub(crate) fn drained_in_words(partitions: usize, waiting: Option<u64>) -> String {
+    let waits = match waiting {
+        None => String::new(),
+        Some(0) => ", nothing waits: it can be deleted".to_owned(),
+        Some(waiting) => format!(", up to {waiting} records wait"),
+    };
+    format!("{partitions} partitions{waits}")
+}
+
+fn drain(here: &Found, source: &Found) -> Change {
+    match here {
+        Found::Present { partitions, .. } if *partitions < source.partitions() => {
+            Change::Grow { from: *partitions, to: source.partitions() }
+        }
+        Found::Present { partitions, .. } => Change::Drain { partitions: *partitions, waiting: None },
+        // It was there when the brokers listed it.
+        Found::Missing => Change::Drain { partitions: 0, waiting: Some(0) },
+        Found::Hidden { detail } => Change::Refuse(vec![hidden(detail)]),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which topics a topology needs, and what they must be like.
 
 use crate::core::position::TopicName;
+use crate::kafka::admin::drained::Drained;
 use crate::topology::model::{Cleanup, OwnTopic, Pipeline, TopicSettings, Topology};
 
 /// A record on one of our topics is a source record with our headers: 4 KiB at most, and room for what Kafka adds.
@@ -28,6 +29,8 @@ pub(super) struct Wanted {
 pub(super) enum Kind {
     /// The users; it must be there.
     Foreign,
+    /// We, once, for a tier that the ladder does not have: only its partitions follow this source.
+    Drained(TopicName),
     /// We.
     Own {
         /// Its partitions and its largest record.
@@ -60,8 +63,8 @@ impl Shape {
     }
 }
 
-/// All topics of a topology, by pipeline; a topic may come more than once.
-pub(super) fn topics(topology: &Topology) -> Vec<Wanted> {
+/// All topics of a topology, by pipeline, with the tiers that are only drained; a topic may come more than once.
+pub(super) fn topics(topology: &Topology, drained: &Drained) -> Vec<Wanted> {
     let settings = topology.pipelines.first().map(|pipeline| pipeline.topics);
     let audit = settings.map(|settings| Wanted {
         topic: topology.audit.name.clone(),
@@ -69,7 +72,7 @@ pub(super) fn topics(topology: &Topology) -> Vec<Wanted> {
         role: "audit".to_owned(),
         kind: Kind::Own { shape: Shape::Single, cleanup: topology.audit.cleanup, settings },
     });
-    topology.pipelines.iter().flat_map(of_pipeline).chain(audit).collect()
+    topology.pipelines.iter().flat_map(|pipeline| of_pipeline(pipeline, drained)).chain(audit).collect()
 }
 
 /// The topics that a pipeline writes.
@@ -79,7 +82,7 @@ pub(super) fn written(pipeline: &Pipeline) -> impl Iterator<Item = &TopicName> {
     own.map(|topic| &topic.name).chain(&pipeline.output).chain(pipeline.outputs.values())
 }
 
-fn of_pipeline(pipeline: &Pipeline) -> Vec<Wanted> {
+fn of_pipeline(pipeline: &Pipeline, drained: &Drained) -> Vec<Wanted> {
     let wanted = |topic: &TopicName, role: &str, kind| Wanted {
         topic: topic.clone(),
         pipeline: pipeline.name.clone(),
@@ -100,6 +103,12 @@ fn of_pipeline(pipeline: &Pipeline) -> Vec<Wanted> {
         pipeline.outputs.iter().map(|(name, topic)| wanted(topic, &format!("output {name}"), Kind::Foreign)),
     );
     all.extend(pipeline.tiers.iter().map(|tier| own(&tier.topic, &tier.label, Shape::AsSource)));
+    all.extend(
+        drained
+            .of(&pipeline.name)
+            .iter()
+            .map(|tier| wanted(&tier.topic.name, &tier.label, Kind::Drained(pipeline.source.clone()))),
+    );
     all.push(own(&pipeline.dead_letter, "dlq", Shape::AsSource));
     all.push(own(&pipeline.state, "state", Shape::AsSource));
     all.push(own(&pipeline.control, "control", Shape::Small));

@@ -32,6 +32,8 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
         handler,
         policy: policy(),
         tiers: Vec::new(),
+        retired: Vec::new(),
+        drained: Vec::new(),
         dead_letter: topic("shop.payments.dlq"),
         state: topic("shop.payments.state"),
         control: topic("shop.payments.control"),

@@ -145,11 +145,43 @@ pub(crate) enum Fault {
     },
 }
 
+/// A rolling update of the topology: processes that start from then on have the other ladder.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    pub(crate) at: Duration,
+    before: Arc<Policy>,
+    after: Arc<Policy>,
+}
+
+impl Update {
+    fn draw(seed: u64, policy: &Policy, end: Duration) -> Option<Self> {
+        let mut random = Random::new(seed ^ 0x0add_7e15);
+        let (whole, mut short) = (policy.clone(), policy.clone());
+        let last = short.ladder.delays.pop()?;
+        let (before, after) = match random.below(6) {
+            0 => {
+                short.draining.push(last);
+                (whole, short)
+            }
+            1 => {
+                short.tiers.pop();
+                (short, whole)
+            }
+            _ => return None,
+        };
+        let at = random.time(Duration::ZERO, end);
+        Some(Self { at, before: Arc::new(before), after: Arc::new(after) })
+    }
+}
+
 /// Everything a seed decides in advance.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    /// With every tier that there ever is.
     pub(crate) policy: Arc<Policy>,
+    /// The last tier is taken out of the topology or comes into it.
+    pub(crate) update: Option<Update>,
     pub(crate) workers: usize,
     pub(crate) partitions: i32,
     /// Records per source partition.
@@ -179,9 +211,18 @@ impl Plan {
         let mut faults: Vec<(Duration, Fault)> = (0..count)
             .map(|_| (random.time(Duration::ZERO, faults_end), fault(&mut random, workers, tiers)))
             .collect();
+        let update = Update::draw(seed, &policy, faults_end);
+        if let Some(update) = &update {
+            // Every process is replaced, one after another.
+            let gap = Duration::from_millis(500);
+            let replaced =
+                (0..workers).map(|slot| (update.at + gap * slot as u32, Fault::Drain { slot, restart: gap }));
+            faults.extend(replaced);
+        }
         faults.sort_by_key(|(at, _)| *at);
         Self {
             seed,
+            update,
             policy: Arc::new(policy),
             workers,
             partitions,
@@ -193,6 +234,16 @@ impl Plan {
             has_history: random.chance(20),
             strangers: if random.chance(20) { random.between(1, 4) } else { 0 },
         }
+    }
+
+    /// The policy of a process that starts now.
+    pub(crate) fn policy_at(&self, now: Duration) -> Arc<Policy> {
+        let policy = match &self.update {
+            Some(update) if now < update.at => &update.before,
+            Some(update) => &update.after,
+            None => &self.policy,
+        };
+        Arc::clone(policy)
     }
 
     /// By how many milliseconds clocks jump.

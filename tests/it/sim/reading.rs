@@ -19,7 +19,8 @@ impl World {
         if self.slots[slot].epochs.get(&partition) != Some(&epoch) {
             return;
         }
-        let places: Vec<Place> = self.cluster.lanes().map(|lane| Place::lane(lane, partition)).collect();
+        let Some(lanes) = self.lanes_of(slot) else { return };
+        let places: Vec<Place> = lanes.into_iter().map(|lane| Place::lane(lane, partition)).collect();
         let is_pending = places.iter().any(|place| self.cluster.has_pending_offsets(*place));
         let waits = is_pending && self.bug != Some(Bug::UnstableRestore);
         if waits || self.stalled_until > self.now {
@@ -43,12 +44,17 @@ impl World {
 
     pub(crate) fn open_task(&mut self, slot: usize, partition: Partition, epoch: Epoch, lanes: &[Offset]) {
         self.checker.task_opened(self.slots[slot].process(), partition, epoch, self.now);
-        for (lane, offset) in self.cluster.lanes().zip(lanes) {
+        for (lane, offset) in self.lanes_of(slot).into_iter().flatten().zip(lanes) {
             let too_far = i64::from(self.bug == Some(Bug::RecordSkippedAtOpen) && lane == Lane::Source);
             let position = offset.0 + too_far;
             let reader = Reader { epoch, position, asked: None, answering: false };
             self.slots[slot].readers.insert((partition.0, lane), reader);
         }
+    }
+
+    /// The lanes of the policy that the process of a slot has.
+    fn lanes_of(&self, slot: usize) -> Option<Vec<Lane>> {
+        self.slots[slot].machine.as_ref().map(|machine| machine.policy().lanes().collect())
     }
 
     pub(crate) fn ask_records(

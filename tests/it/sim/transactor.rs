@@ -1,8 +1,10 @@
 //! The simulated transactor: carries out one transaction in micro-steps, between any two of which a fault may strike.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::event::{AbortCause, Event, Target, TaskCommit, Transaction, TransactionResult, Write};
+use redrive::core::policy::Policy;
 use redrive::core::position::{Epoch, Lane, Offset};
 use redrive::core::record::{Header, Record};
 
@@ -53,6 +55,8 @@ pub(crate) struct SentCommit {
     reply: Reply,
     /// The tasks it is for.
     tasks: Vec<(i32, Epoch)>,
+    /// What its sender goes by.
+    policy: Arc<Policy>,
 }
 
 /// Whether the client hears how its commit ended.
@@ -326,13 +330,16 @@ impl World {
         let is_told = sent.iter().any(|(_, reply)| *reply == Reply::Heard);
         let tasks: Vec<_> =
             self.job(slot).transaction.tasks.iter().map(|task| (task.partition.0, task.epoch)).collect();
+        let policy = self.slots[slot].machine.as_ref().map(|machine| Arc::clone(machine.policy()));
+        let policy = policy.unwrap_or_else(|| Arc::clone(&self.plan.policy));
         if let Some(job) = &mut self.slots[slot].job {
             job.stage = Stage::Sent;
         }
         self.say(format_args!("w{slot} sends its commit, {lost:?}"));
         for (wait, reply) in sent {
-            let tasks = tasks.clone();
-            self.after(wait, Step::EndArrives(SentCommit { process, turn, epoch, reply, tasks }));
+            let (tasks, policy) = (tasks.clone(), Arc::clone(&policy));
+            let commit = SentCommit { process, turn, epoch, reply, tasks, policy };
+            self.after(wait, Step::EndArrives(commit));
         }
         if !is_told {
             let result = match self.bug {
@@ -350,7 +357,8 @@ impl World {
             let until = self.stalled_until;
             return self.schedule(until, Step::EndArrives(commit));
         }
-        let SentCommit { process: Process { slot, life }, turn, epoch, reply, ref tasks } = commit;
+        let SentCommit { process: Process { slot, life }, turn, epoch, reply, ref tasks, ref policy } =
+            commit;
         let id = self.slots[slot].id(turn);
         let ended = self.cluster.end((id, epoch), Ending::Committed);
         let back = self.latency();
@@ -359,7 +367,7 @@ impl World {
                 self.ended(serial, Ending::Committed);
                 self.counts.commits += 1;
                 let skew = self.slots[slot].largest_skew(Duration::ZERO);
-                let by = Author { process: commit.process, tasks, skew };
+                let by = Author { process: commit.process, tasks, skew, policy };
                 let checked = self.checker.committed(&self.cluster, serial, &by);
                 self.check(checked);
                 if reply == Reply::Heard {

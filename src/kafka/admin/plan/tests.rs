@@ -24,7 +24,7 @@ fn as_planned() -> BTreeMap<TopicName, Found> {
 }
 
 fn plan(found: &BTreeMap<TopicName, Found>) -> Plan {
-    Plan::of(&fixture::topology("unused", fixture::pipeline("p")), found)
+    Plan::of(&fixture::topology("unused", fixture::pipeline("p")), &Drained::default(), found)
 }
 
 fn change_of(topic: &str, found: &BTreeMap<TopicName, Found>) -> Change {
@@ -41,7 +41,7 @@ fn problems_with(topic: &str, name: &str, value: &str) -> Vec<String> {
     match change_of(topic, &found) {
         Change::Refuse(problems) => problems.into_iter().map(|problem| problem.text).collect(),
         Change::Keep { .. } => Vec::new(),
-        other @ (Change::Create(_) | Change::Grow { .. }) => panic!("{other:?}"),
+        other @ (Change::Create(_) | Change::Grow { .. } | Change::Drain { .. }) => panic!("{other:?}"),
     }
 }
 

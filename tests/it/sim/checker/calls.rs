@@ -82,7 +82,7 @@ impl Checker {
         stored: &Stored,
         now: Duration,
     ) -> Result<(), Breach> {
-        let Lane::Tier(tier) = lane else { return Ok(()) };
+        let Some(delay) = self.policy.lane_delay(lane) else { return Ok(()) };
         let offset = stored.record.offset.0;
         let Some((seen_at, skew)) = self.seen.get(&(holding, lane, offset)).copied() else {
             return broken(
@@ -91,7 +91,7 @@ impl Checker {
             );
         };
         // All in true milliseconds, by the clock of the reader when it saw the record.
-        let delay = self.policy.ladder.delay(tier).unwrap_or_default().as_millis() as i64;
+        let delay = delay.as_millis() as i64;
         let written = true_millis(stored.record.timestamp.as_millis(), skew);
         let lane_due = written.min(seen_at.as_millis() as i64) + delay;
         let is_at = now.as_millis() as i64 + 1;

@@ -9,7 +9,7 @@ use super::super::cluster::log::Stored;
 use super::super::cluster::{Cluster, Place, Topic};
 use super::super::lineage::{self, Root, topic_name};
 use super::calls::Answer;
-use super::{Checker, broken};
+use super::{Author, Checker, broken};
 
 /// R7: key, value and foreign headers are those of `original`.
 pub(super) fn same_bytes(
@@ -102,9 +102,9 @@ impl Checker {
         consumed: &Consumed,
         tier: TierIndex,
         (place, offset): (Place, i64),
-        skew: i64,
+        by: &Author<'_>,
     ) -> Result<(), Breach> {
-        let source = consumed.source;
+        let (source, skew) = (consumed.source, by.skew);
         let Some(copy) = cluster.log(place).at(offset) else { return Ok(()) };
         self.kept(cluster, source, place, copy)?;
         let (attempt, answer) = self.attempt_of(consumed, copy)?;
@@ -117,7 +117,7 @@ impl Checker {
         ) else {
             return broken(InvariantId::R7, format!("a retry copy of {source:?} lacks headers: {headers:?}"));
         };
-        let ladder = &self.policy.ladder;
+        let ladder = &by.policy.ladder;
         let delays = ladder.delays.len() as i64;
         let known = &self.tales[&source];
         let due_skew = match (answer, known.state) {
@@ -163,6 +163,7 @@ impl Checker {
         cluster: &Cluster,
         consumed: &Consumed,
         (place, offset): (Place, i64),
+        by: &Author<'_>,
     ) -> Result<(), Breach> {
         debug_assert_eq!(place.topic, Topic::DeadLetter);
         let source = consumed.source;
@@ -171,11 +172,11 @@ impl Checker {
         let (attempt, answer) = self.attempt_of(consumed, copy)?;
         let headers = &copy.record.headers;
         let reason = lineage::text(headers, "redrive-reason");
-        let most = i64::from(self.policy.ladder.most_attempts());
+        let most = i64::from(by.policy.ladder.most_attempts());
         if answer == Some(Answer::Done) {
             return broken(InvariantId::R1, format!("{source:?} was handled and is a dead letter"));
         }
-        if reason == Some("exhausted") && attempt != most {
+        if reason == Some("exhausted") && attempt < most {
             let detail = format!("{source:?} is exhausted after {attempt} attempts of {most}");
             return broken(InvariantId::R4, detail);
         }

@@ -32,7 +32,7 @@ impl Checker {
         let mut written = writes(cluster, serial)?;
         for record in &consumed {
             let fate = written.remove(&record.source).unwrap_or_default();
-            self.judge(cluster, record, &fate, by.skew)?;
+            self.judge(cluster, record, &fate, by)?;
         }
         if let Some((source, fate)) = written.first_key_value() {
             let detail = format!("{serial:?} writes {fate:?} for {source:?}, which it does not consume");
@@ -103,13 +103,13 @@ impl Checker {
         cluster: &Cluster,
         consumed: &Consumed,
         fate: &Written,
-        skew: i64,
+        by: &Author<'_>,
     ) -> Result<(), Breach> {
         let source = consumed.source;
         let expected = self.tales[&source].outputs;
         match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice()) {
             (0, [copy], []) => match copy.0.topic {
-                Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, skew),
+                Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, by),
                 Topic::Source
                 | Topic::Control
                 | Topic::Output
@@ -118,7 +118,7 @@ impl Checker {
                 | Topic::Cases
                 | Topic::Audit => Ok(()),
             },
-            (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter),
+            (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter, by),
             (outputs, [], []) if outputs == expected => {
                 let answer = consumed.answer;
                 if answer != Some(Answer::Done) {

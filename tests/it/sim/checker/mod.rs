@@ -45,12 +45,13 @@ enum State {
     Dead,
 }
 
-/// Who sent a commit, for which tasks, and how far its calendar may have been ahead.
+/// Who sent a commit, for which tasks, how far its calendar may have been ahead, and what it goes by.
 #[derive(Debug)]
 pub(crate) struct Author<'a> {
     pub(crate) process: Process,
     pub(crate) tasks: &'a [(i32, Epoch)],
     pub(crate) skew: i64,
+    pub(crate) policy: &'a Policy,
 }
 
 /// One task as one process had it at one time.

@@ -64,6 +64,10 @@ impl Machine {
         }
     }
 
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
     pub(crate) fn handle(&mut self, mut event: Event, now: Now) {
         if let Some(bug) = self.bug {
             self.spoil_event(bug, &mut event);
@@ -146,10 +150,9 @@ impl Machine {
 
     /// Makes every tier's records look as due as the first tier's.
     fn bring_forward(&self, lane: Lane, records: &mut [Record]) {
-        let Lane::Tier(tier) = lane else { return };
-        let delays = &self.policy.ladder.delays;
-        let less = (delays[tier.index()] - delays[0]).as_millis() as i64;
-        let delay = delays[tier.index()];
+        let Lane::Tier(_) = lane else { return };
+        let delay = self.policy.lane_delay(lane).unwrap_or_default();
+        let less = delay.saturating_sub(self.policy.ladder.delays[0]).as_millis() as i64;
         for record in records {
             let due = lineage::number(&record.headers, "redrive-due");
             if due != Some(record.timestamp.plus(delay).as_millis()) {
