@@ -41,3 +41,4 @@ mod refused;
 mod tasks_move;
 mod tiers_change;
 mod trouble;
+mod waiting;

@@ -43,6 +43,15 @@ impl Binary {
         Self { child, _topology: file }
     }
 
+    /// The memory it holds, in bytes, as Linux counts it; 0 before it is known.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("read what Linux tells of the process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    }
+
     /// Ends it by SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("kill");
