@@ -1,6 +1,8 @@
 //! Proofs that need a real Kafka, which the run starts itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+use redrive_ledger as ledger;
+
 #[path = "../support/kafka.rs"]
 mod support;
 use support::found;
@@ -11,9 +13,6 @@ mod binary;
 mod group;
 #[path = "../support/handler.rs"]
 mod handler;
-#[allow(dead_code, reason = "the tests ask for less than the ledger can check")]
-#[path = "../support/ledger/mod.rs"]
-mod ledger;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/produce.rs"]

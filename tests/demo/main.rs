@@ -17,15 +17,13 @@ mod stage;
 mod found;
 #[path = "../support/handler.rs"]
 mod http;
-#[allow(dead_code, reason = "the demo asks for less than the ledger can check")]
-#[path = "../support/ledger/mod.rs"]
-mod ledger;
 #[path = "../support/readback.rs"]
 mod readback;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use redrive_ledger as ledger;
 
 /// Two processes, a flaky handler, a kill, and the ledger of every record.
 #[derive(Parser, Debug)]

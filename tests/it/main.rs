@@ -3,14 +3,11 @@
 
 #[cfg(feature = "runtime")]
 mod admin;
-mod audit;
 #[cfg(feature = "runtime")]
 mod cli;
 #[cfg(feature = "runtime")]
 mod handlers;
 mod layers;
-#[path = "../support/ledger/mod.rs"]
-mod ledger;
 mod props;
 mod sim;
 mod topologies;

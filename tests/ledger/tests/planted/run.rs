@@ -1,6 +1,6 @@
 //! A small history to plant faults in: five source records, one for each way that a record can go.
 
-use crate::ledger::{Commit, Cut, History, Order, OutputValue, Role, Rules, Seen, Start};
+use redrive_ledger::{Commit, Cut, History, Order, OutputValue, Role, Rules, Seen, Start};
 
 pub(super) const FIRST_TRY: &str = "orders/0/0";
 pub(super) const FAILS_ONCE: &str = "orders/0/1";

@@ -1,8 +1,10 @@
 //! A test of the tests: the ledger finds nothing in a good history, and every planted fault in a bad one.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
+
 mod run;
 
-use crate::ledger::{Cut, Kind, Order, OutputValue, Role, Rules, audit};
+use redrive_ledger::{Cut, Kind, Order, OutputValue, Role, Rules, audit};
 use run::Run;
 
 fn found(run: &Run) -> Vec<Kind> {

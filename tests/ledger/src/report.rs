@@ -5,7 +5,7 @@ use std::fmt;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Consumed, and nothing became of it.
     Lost,
     /// More than one fate, or a fate and still waiting.
@@ -33,7 +33,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 12] = [
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 12] = [
         Self::Lost,
         Self::Doubled,
         Self::Torn,
@@ -48,7 +49,8 @@ impl Kind {
         Self::Ambiguous,
     ];
 
-    pub(crate) const fn word(self) -> &'static str {
+    /// What people read.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Doubled => "doubled",
@@ -68,10 +70,13 @@ impl Kind {
 
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    pub(crate) kind: Kind,
-    pub(crate) place: String,
-    pub(crate) what: String,
+pub struct Finding {
+    /// What is wrong.
+    pub kind: Kind,
+    /// Where: a record, a partition, or what the handler saw.
+    pub place: String,
+    /// With the numbers.
+    pub what: String,
 }
 
 impl fmt::Display for Finding {
@@ -82,19 +87,20 @@ impl fmt::Display for Finding {
 
 /// How late handlers started, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lateness(Vec<i64>);
+pub struct Lateness(Vec<i64>);
 
 impl Lateness {
     pub(super) fn add(&mut self, millis: i64) {
         self.0.push(millis);
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The value that `percent` of all do not pass (nearest rank); `None` where there is none.
-    pub(crate) fn percentile(&self, percent: usize) -> Option<i64> {
+    pub fn percentile(&self, percent: usize) -> Option<i64> {
         let rank = (self.0.len() * percent).div_ceil(100);
         self.0.get(rank.saturating_sub(1)).copied()
     }
@@ -102,29 +108,29 @@ impl Lateness {
 
 /// The result of an audit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// Records in the source.
-    pub(crate) source: usize,
+    pub source: usize,
     /// Records in the output.
-    pub(crate) output: usize,
+    pub output: usize,
     /// Dead letters by reason.
-    pub(crate) dead: BTreeMap<String, usize>,
+    pub dead: BTreeMap<String, usize>,
     /// Source records that wait in a tier.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Source records that are not yet consumed.
-    pub(crate) unread: usize,
+    pub unread: usize,
     /// Records in the tiers, over the whole run.
-    pub(crate) copies: usize,
+    pub copies: usize,
     /// Calls that the handler logged.
-    pub(crate) starts: usize,
+    pub starts: usize,
     /// Those of them that it had logged before, after a crash.
-    pub(crate) repeated: usize,
+    pub repeated: usize,
     /// The most bytes that redrive's own headers take in one record.
-    pub(crate) control_bytes: usize,
+    pub control_bytes: usize,
     /// Of the deliveries that had to wait.
-    pub(crate) lateness: Lateness,
+    pub lateness: Lateness,
     /// By kind, then by place.
-    pub(crate) findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
 }
 
 impl Report {
@@ -137,15 +143,18 @@ impl Report {
         self.lateness.0.sort_unstable();
     }
 
-    pub(crate) fn count(&self, kind: Kind) -> usize {
+    /// How many findings there are of a kind.
+    pub fn count(&self, kind: Kind) -> usize {
         self.findings.iter().filter(|finding| finding.kind == kind).count()
     }
 
-    pub(crate) fn dead_letters(&self) -> usize {
+    /// Dead letters of every reason.
+    pub fn dead_letters(&self) -> usize {
         self.dead.values().sum()
     }
 
-    pub(crate) fn is_clean(&self) -> bool {
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 }
