@@ -9,6 +9,8 @@ use support::found;
 
 #[path = "../support/binary.rs"]
 mod binary;
+#[path = "../support/ends.rs"]
+mod ends;
 #[path = "../support/group.rs"]
 mod group;
 #[path = "../support/handler.rs"]

@@ -12,6 +12,8 @@ mod progress;
 mod show;
 mod stage;
 
+#[path = "../support/ends.rs"]
+mod ends;
 #[allow(dead_code, reason = "the demo reads what is committed only")]
 #[path = "../support/found.rs"]
 mod found;

@@ -34,7 +34,7 @@ pub(crate) enum Isolation {
 }
 
 impl Isolation {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Committed => "read_committed",
             Self::Uncommitted => "read_uncommitted",
@@ -111,7 +111,7 @@ pub(crate) fn partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32
     Ok(found)
 }
 
-fn found(message: &BorrowedMessage<'_>) -> Found {
+pub(crate) fn found(message: &BorrowedMessage<'_>) -> Found {
     let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
     Found {
         partition: message.partition(),

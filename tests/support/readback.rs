@@ -1,17 +1,22 @@
 //! Reads a finished run back from Kafka, as any consumer with `read_committed` sees it, for the [ledger](crate::ledger).
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use redrive::topology::model::Pipeline;
 
-use crate::found::{self, Found, Isolation, client, partitions};
-use crate::ledger::{Commit, Cut, History, Order, OutputValue, Role, Rules, Seen, Start};
+use crate::ends::Asker;
+use crate::found::{self, Found, Isolation, client};
+use crate::ledger::{
+    Commit, Cut, Drained, Ends, History, Offsets, Order, OutputValue, Role, Rules, Seen, Start,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What a loaded broker takes to end a transaction that timed out.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 /// The topics of a pipeline by their roles; `None` where it has no output.
 pub(crate) fn topics(pipeline: &Pipeline) -> Option<Vec<(Role, String)>> {
@@ -20,6 +25,9 @@ pub(crate) fn topics(pipeline: &Pipeline) -> Option<Vec<(Role, String)>> {
     topics.extend(tiers.map(|(index, name)| (Role::Tier(index), name)));
     topics.push((Role::Output, pipeline.output.as_ref()?.to_string()));
     topics.push((Role::DeadLetter, pipeline.dead_letter.name.to_string()));
+    topics.push((Role::Control, pipeline.control.name.to_string()));
+    topics.push((Role::Cases, pipeline.cases.name.to_string()));
+    topics.push((Role::State, pipeline.state.name.to_string()));
     Some(topics)
 }
 
@@ -35,48 +43,44 @@ pub(crate) fn rules(pipeline: &Pipeline) -> Rules {
         output: OutputValue::AsSource,
         order: Order::FirstTries,
         cut: Cut::Drained,
+        drained: Drained::ToTheLastRecord,
+        offsets: Offsets::Stay,
+        longest_open: millis(&(policy.flow.transaction_timeout + NOTICED_WITHIN)),
     }
 }
 
-/// Everything that lies in the topics, and what the group has committed of it.
+/// Everything that lies in the topics, and what the group has committed of it, once all transactions have ended.
 pub(crate) fn history(
     bootstrap: &str,
     group: &str,
     topics: &[(Role, String)],
     starts: Option<Vec<Start>>,
 ) -> Result<History> {
-    let mut history = History { records: vec![], commits: vec![], starts };
-    for (role, topic) in topics {
+    let asker = Asker::new(bootstrap, group, topics)?;
+    settled(&asker)?;
+    let mut records = Vec::new();
+    for (role, topic) in topics.iter().filter(|(role, _)| *role != Role::State) {
         let found = found::records(bootstrap, topic, Isolation::Committed)?;
-        history.records.extend(found.into_iter().map(|found| seen(found, *role)));
-        match role {
-            Role::Source | Role::Tier(_) => {
-                history.commits.extend(commits(bootstrap, group, topic, *role)?);
-            }
-            Role::Output | Role::DeadLetter => {}
-        }
+        records.extend(found.into_iter().map(|found| seen(found, *role)));
     }
-    Ok(history)
+    Ok(History { records, commits: asker.commits()?, ends: asker.ends()?, starts })
 }
 
+/// Waits until no transaction is open; what a killed process left open ends in time. What stays open is the ledger's to
+/// judge.
+fn settled(asker: &Asker) -> Result<()> {
+    let until = now() + PATIENCE;
+    let open = |ends: Vec<Ends>| ends.iter().any(|ends| ends.stable < ends.end);
+    while open(asker.ends()?) && now() < until {
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+#[allow(dead_code, reason = "every test target takes what it needs")]
 /// The committed offsets of a group in a topic.
 pub(crate) fn commits(bootstrap: &str, group: &str, topic: &str, role: Role) -> Result<Vec<Commit>> {
-    let consumer: BaseConsumer =
-        client(bootstrap).set("group.id", group).create().context("creating a consumer")?;
-    let mut list = TopicPartitionList::new();
-    for partition in partitions(&consumer, topic)? {
-        list.add_partition(topic, partition);
-    }
-    let committed = consumer
-        .committed_offsets(list, PATIENCE)
-        .with_context(|| format!("fetching offsets of `{group}`"))?;
-    let mut found = Vec::new();
-    for element in committed.elements() {
-        if let Offset::Offset(offset) = element.offset() {
-            found.push(Commit { role, partition: element.partition(), offset });
-        }
-    }
-    Ok(found)
+    Asker::new(bootstrap, group, &[(role, topic.to_owned())])?.commits()
 }
 
 #[allow(dead_code, reason = "every test target takes what it needs")]
@@ -88,7 +92,12 @@ pub(crate) fn exists(bootstrap: &str, topic: &str) -> Result<bool> {
     Ok(metadata.topics().iter().all(|found| found.error().map(RDKafkaErrorCode::from) != Some(unknown)))
 }
 
-fn seen(found: Found, role: Role) -> Seen {
+pub(crate) fn seen(found: Found, role: Role) -> Seen {
     let Found { partition, offset, timestamp, key, value, headers } = found;
     Seen { role, partition, offset, timestamp: timestamp.unwrap_or(0), key, value, headers }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the bound of a wait")]
+fn now() -> Instant {
+    Instant::now()
 }

@@ -2,43 +2,38 @@
 
 use std::str::FromStr;
 
-use super::{Kind, Report, Role, Rules, Seen};
+use super::{Role, Rules, Seen};
 
 /// What the headers of a retry copy or a dead letter say.
-#[derive(Clone, Debug)]
-pub(super) struct Control {
+#[derive(Debug)]
+pub(crate) struct Control {
     /// Partition and offset of the source record.
-    pub(super) origin: (i32, i64),
-    pub(super) event_id: String,
-    pub(super) attempt: Option<u32>,
-    pub(super) due: Option<i64>,
-    pub(super) reason: Option<String>,
-    pub(super) payload_ref: Option<String>,
+    pub(crate) origin: (i32, i64),
+    pub(crate) event_id: String,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) due: Option<i64>,
+    pub(crate) reason: Option<String>,
+    pub(crate) payload_ref: Option<String>,
 }
 
 /// Whether a header is redrive's own.
-pub(super) fn is_control(name: &str) -> bool {
+pub(crate) fn is_control(name: &str) -> bool {
     name.starts_with("redrive-")
 }
 
 /// The headers that are not redrive's own, in order.
-pub(super) fn foreign(record: &Seen) -> impl Iterator<Item = &(String, Option<Vec<u8>>)> {
+pub(crate) fn foreign(record: &Seen) -> impl Iterator<Item = &(String, Option<Vec<u8>>)> {
     record.headers.iter().filter(|(name, _)| !is_control(name))
 }
 
 /// The bytes that redrive's own headers take.
-pub(super) fn control_bytes(record: &Seen) -> usize {
+pub(crate) fn control_bytes(record: &Seen) -> usize {
     let own = record.headers.iter().filter(|(name, _)| is_control(name));
     own.map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum()
 }
 
-/// Reads the control headers; what is missing, repeated or malformed is found, and gives `None`.
-pub(super) fn read(rules: &Rules, record: &Seen, report: &mut Report) -> Option<Control> {
-    let read = try_read(rules, record);
-    read.map_err(|what| report.find(Kind::BadHeader, rules.place(record), what)).ok()
-}
-
-fn try_read(rules: &Rules, record: &Seen) -> Result<Control, String> {
+/// Reads the control headers; the error says what is missing, repeated or malformed.
+pub(crate) fn read(rules: &Rules, record: &Seen) -> Result<Control, String> {
     let topic: String = required(record, "redrive-origin-topic")?;
     if topic != rules.source {
         return Err(format!("`redrive-origin-topic` is `{topic}`, not `{}`", rules.source));
@@ -55,13 +50,19 @@ fn try_read(rules: &Rules, record: &Seen) -> Result<Control, String> {
         Role::Tier(_) if control.attempt.is_none() => Some("redrive-attempt"),
         Role::Tier(_) if control.due.is_none() => Some("redrive-due"),
         Role::Tier(_) | Role::DeadLetter if control.reason.is_none() => Some("redrive-reason"),
-        Role::Tier(_) | Role::DeadLetter | Role::Source | Role::Output => None,
+        Role::Tier(_)
+        | Role::DeadLetter
+        | Role::Source
+        | Role::Output
+        | Role::Control
+        | Role::Cases
+        | Role::State => None,
     };
     missing.map_or(Ok(control), |name| Err(format!("`{name}` is missing")))
 }
 
 /// A header that must be there once.
-pub(super) fn required<T: FromStr>(record: &Seen, name: &str) -> Result<T, String> {
+pub(crate) fn required<T: FromStr>(record: &Seen, name: &str) -> Result<T, String> {
     optional(record, name)?.ok_or_else(|| format!("`{name}` is missing"))
 }
 

@@ -7,11 +7,30 @@ pub enum Role {
     Source,
     /// Where they wait; by its place in the ladder, from 0.
     Tier(usize),
+    /// Where operators' requests come from.
+    Control,
     /// Where the results go.
     Output,
     /// Where the dead letters go.
     DeadLetter,
+    /// Where the requests are answered.
+    Cases,
+    /// What the tasks keep for themselves. Only its ends are looked at.
+    State,
 }
+
+impl Role {
+    /// Whether the pipeline consumes this topic, so that its group has offsets in it.
+    pub const fn is_lane(self) -> bool {
+        match self {
+            Self::Source | Self::Tier(_) | Self::Control => true,
+            Self::Output | Self::DeadLetter | Self::Cases | Self::State => false,
+        }
+    }
+}
+
+/// A partition by the part that its topic plays.
+pub type Part = (Role, i32);
 
 /// A record as it was read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +62,21 @@ pub struct Commit {
     pub offset: i64,
 }
 
+/// Where a partition begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The part of the topic.
+    pub role: Role,
+    /// The partition.
+    pub partition: i32,
+    /// Its first offset: what lay before it was deleted.
+    pub start: i64,
+    /// The last stable offset: the first one that a reader with `read_committed` does not get.
+    pub stable: i64,
+    /// The high watermark: one past the last offset, markers of transactions included.
+    pub end: i64,
+}
+
 /// One call as the handler itself logged it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -65,6 +99,8 @@ pub struct History {
     pub records: Vec<Seen>,
     /// The group's offsets, read after the records.
     pub commits: Vec<Commit>,
+    /// Read after the offsets. Partitions that are not named here are not checked against their ends.
+    pub ends: Vec<Ends>,
     /// `None`: the handler kept no log, and what only it can tell is not checked.
     pub starts: Option<Vec<Start>>,
 }

@@ -3,94 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Consumed, and nothing became of it.
-    Lost,
-    /// More than one fate, or a fate and still waiting.
-    Doubled,
-    /// A fate without the offset that belongs to it.
-    Torn,
-    /// Handled or moved on before it was due.
-    Early,
-    /// Attempts that do not rise by one, or pass the limit.
-    AttemptGap,
-    /// Key, value or foreign headers differ from those of the source record.
-    WrongBytes,
-    /// In another partition than its source record.
-    Misplaced,
-    /// Of a key, after a record that came later.
-    OutOfOrder,
-    /// Left after the drain.
-    Lag,
-    /// A control header that is missing, repeated or malformed.
-    BadHeader,
-    /// Leads to no source record.
-    Stray,
-    /// Two source records with one event id.
-    Ambiguous,
-}
-
-impl Kind {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 12] = [
-        Self::Lost,
-        Self::Doubled,
-        Self::Torn,
-        Self::Early,
-        Self::AttemptGap,
-        Self::WrongBytes,
-        Self::Misplaced,
-        Self::OutOfOrder,
-        Self::Lag,
-        Self::BadHeader,
-        Self::Stray,
-        Self::Ambiguous,
-    ];
-
-    /// What people read.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Doubled => "doubled",
-            Self::Torn => "torn",
-            Self::Early => "early",
-            Self::AttemptGap => "attempt gaps",
-            Self::WrongBytes => "wrong bytes",
-            Self::Misplaced => "misplaced",
-            Self::OutOfOrder => "out of order",
-            Self::Lag => "lag",
-            Self::BadHeader => "bad headers",
-            Self::Stray => "stray",
-            Self::Ambiguous => "ambiguous ids",
-        }
-    }
-}
-
-/// One thing that is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    /// What is wrong.
-    pub kind: Kind,
-    /// Where: a record, a partition, or what the handler saw.
-    pub place: String,
-    /// With the numbers.
-    pub what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.kind.word(), self.place, self.what)
-    }
-}
+use super::kind::{Finding, Findings, Kind};
+use super::print::Tally;
+use super::{Part, Role, Rules};
 
 /// How late handlers started, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lateness(Vec<i64>);
 
 impl Lateness {
-    pub(super) fn add(&mut self, millis: i64) {
+    pub(crate) fn add(&mut self, millis: i64) {
         self.0.push(millis);
     }
 
@@ -115,10 +37,22 @@ pub struct Report {
     pub output: usize,
     /// Dead letters by reason.
     pub dead: BTreeMap<String, usize>,
+    /// Source records with an output.
+    pub emitted: usize,
+    /// Source records with a dead letter.
+    pub died: usize,
     /// Source records that wait in a tier.
     pub waiting: usize,
     /// Source records that are not yet consumed.
     pub unread: usize,
+    /// Requests on the control lane.
+    pub asked: usize,
+    /// Those of them that were consumed and answered.
+    pub obeyed: usize,
+    /// Fates of source records that were deleted since, of which nothing more can be said.
+    pub unproved: usize,
+    /// Cuts at which everything was proved while it ran.
+    pub cuts: u32,
     /// Records in the tiers, over the whole run.
     pub copies: usize,
     /// Calls that the handler logged.
@@ -129,18 +63,43 @@ pub struct Report {
     pub control_bytes: usize,
     /// Of the deliveries that had to wait.
     pub lateness: Lateness,
+    /// Of every partition, what was read of it.
+    pub tally: BTreeMap<Part, Tally>,
     /// By kind, then by place.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    pub(super) fn find(&mut self, kind: Kind, place: String, what: String) {
-        self.findings.push(Finding { kind, place, what });
+    pub(crate) fn finish(&mut self, findings: &Findings) {
+        self.findings = findings.iter().cloned().collect();
+        self.lateness.0.sort_unstable();
     }
 
-    pub(super) fn finish(&mut self) {
+    /// Whether every record is in exactly one place: in = emitted + dead + waiting + unread, and as many outputs and dead
+    /// letters as were counted by their source records.
+    pub fn balances(&self) -> bool {
+        self.source == self.emitted + self.died + self.waiting + self.unread
+            && self.output + self.dead_letters() == self.emitted + self.died + self.unproved
+    }
+
+    /// Adds what was found while the same run was watched, and where the two readings of its topics differ: then one of
+    /// them saw what was not committed, or did not see what was.
+    pub fn join(&mut self, rules: &Rules, watched: &Self) {
+        self.cuts += watched.cuts;
+        let mut findings = Findings::default();
+        let parts: Vec<Part> = self.tally.keys().chain(watched.tally.keys()).copied().collect();
+        let of = |tally: &BTreeMap<Part, Tally>, part| tally.get(&part).copied().unwrap_or_default();
+        for part in parts.into_iter().filter(|(role, _)| *role != Role::State) {
+            let (now, then) = (of(&self.tally, part), of(&watched.tally, part));
+            if now != then {
+                let (then, now) = (then.records, now.records);
+                let what = format!("`{then}` records were read while it ran, `{now}` at the end, or others");
+                findings.find(Kind::Unstable, rules.part(part), what);
+            }
+        }
+        self.findings.extend(findings.iter().chain(&watched.findings).cloned());
         self.findings.sort();
-        self.lateness.0.sort_unstable();
+        self.findings.dedup();
     }
 
     /// How many findings there are of a kind.
@@ -171,6 +130,16 @@ impl fmt::Display for Report {
             writeln!(f, "  waiting          {:>8}\n  unread           {:>8}", self.waiting, self.unread)?;
         }
         writeln!(f, "  retry copies     {:>8}", self.copies)?;
+        if self.asked > 0 {
+            writeln!(f, "  requests         {:>8}\n  obeyed           {:>8}", self.asked, self.obeyed)?;
+        }
+        if self.cuts > 0 {
+            writeln!(
+                f,
+                "  cuts             {:>8}  while it ran, at each of which nothing was lost",
+                self.cuts
+            )?;
+        }
         if self.starts > 0 {
             writeln!(f, "  handler calls    {:>8}", self.starts)?;
             writeln!(

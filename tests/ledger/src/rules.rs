@@ -1,6 +1,6 @@
 //! What a pipeline promises, as far as a reader of its topics can hold it to it.
 
-use super::{Role, Seen};
+use super::{Part, Role, Seen};
 
 /// What the pipeline promises.
 #[derive(Clone, Debug)]
@@ -19,6 +19,13 @@ pub struct Rules {
     pub order: Order,
     /// When the records were read.
     pub cut: Cut,
+    /// How far the group must have committed after the drain.
+    pub drained: Drained,
+    /// Whether committed offsets may be gone.
+    pub offsets: Offsets,
+    /// While it runs: the longest that a transaction may be open, or the offset of a visible fate may take to become
+    /// visible too, in milliseconds. The transaction timeout, what the broker takes to notice it, and patience.
+    pub longest_open: i64,
 }
 
 /// What the one output record of a success must hold. Key and foreign headers are always those of the source record.
@@ -50,18 +57,47 @@ pub enum Cut {
     Drained,
 }
 
+/// How far the group must have committed after the drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Past the last record; markers of transactions may follow.
+    ToTheLastRecord,
+    /// To the end of the partition, markers included: a lag of zero for everybody who looks.
+    ToTheEnd,
+}
+
+/// Whether committed offsets may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offsets {
+    /// What was committed once stays so.
+    Stay,
+    /// The broker drops them after a while.
+    MayExpire,
+}
+
 impl Rules {
     /// What people call a topic of this role.
     pub(crate) fn topic(&self, role: Role) -> String {
         match role {
             Role::Source => self.source.clone(),
             Role::Tier(tier) => format!("tier {tier}"),
+            Role::Control => "control".to_owned(),
             Role::Output => "output".to_owned(),
             Role::DeadLetter => "dead letters".to_owned(),
+            Role::Cases => "cases".to_owned(),
+            Role::State => "state".to_owned(),
         }
     }
 
-    pub(crate) fn place(&self, record: &Seen) -> String {
-        format!("{}/{}/{}", self.topic(record.role), record.partition, record.offset)
+    pub(crate) fn part(&self, (role, partition): Part) -> String {
+        format!("{}/{partition}", self.topic(role))
+    }
+
+    pub(crate) fn place(&self, role: Role, partition: i32, offset: i64) -> String {
+        format!("{}/{partition}/{offset}", self.topic(role))
+    }
+
+    pub(crate) fn place_of(&self, record: &Seen) -> String {
+        self.place(record.role, record.partition, record.offset)
     }
 }

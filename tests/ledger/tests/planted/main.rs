@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod lanes;
 mod run;
+mod watched;
 
 use redrive_ledger::{Cut, Kind, Order, OutputValue, Role, Rules, audit};
 use run::Run;
