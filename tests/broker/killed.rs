@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::binary::Binary;
+use crate::ledger::audit;
 use crate::process::eventually;
+use crate::readback;
 use crate::size;
 use crate::support::Kafka;
 use crate::topology::Draft;
+use crate::watching::Watching;
 
 /// How often each key was written.
 fn counted(kafka: &Kafka, topic: &str) -> BTreeMap<String, usize> {
@@ -37,6 +40,9 @@ fn one_of_two_processes_is_killed_and_every_record_has_one_fate() {
         .collect();
     let records: Vec<_> = keys.iter().map(|key| (Some(key.as_bytes()), Some(key.as_bytes()))).collect();
 
+    let topics = readback::topics(pipeline).unwrap();
+    let rules = readback::rules(pipeline);
+    let watching = Watching::start(kafka.bootstrap(), &pipeline.group, &topics, rules.clone());
     let text = draft.text(kafka);
     let (mut first, second) = (Binary::run(&text, 0), Binary::run(&text, 1));
     kafka.produce(pipeline.source.as_str(), None, &records);
@@ -51,6 +57,13 @@ fn one_of_two_processes_is_killed_and_every_record_has_one_fate() {
     });
     assert_eq!(first.end().code(), Some(0));
     assert_eq!(second.end().code(), Some(0));
+
+    let history = readback::history(kafka.bootstrap(), &pipeline.group, &topics, None);
+    let mut report = audit(&rules, &history.expect("everything read back"));
+    let watched = watching.and_then(|watching| watching.finish(None)).expect("a watch of the run");
+    report.join(&rules, &watched);
+    assert!(report.is_clean() && report.balances(), "{report}");
+    assert!(report.cuts > 2, "it was watched while processes were killed: {report}");
 
     let expected = |dead: bool| -> BTreeMap<String, usize> {
         keys.iter().filter(|key| key.starts_with("dead") == dead).map(|key| (key.clone(), 1)).collect()

@@ -27,6 +27,8 @@ mod scene;
 mod size;
 #[path = "../support/topology.rs"]
 mod topology;
+#[path = "../support/watching.rs"]
+mod watching;
 #[path = "../support/watermarks.rs"]
 mod watermarks;
 
@@ -43,3 +45,4 @@ mod tasks_move;
 mod tiers_change;
 mod trouble;
 mod waiting;
+mod watched;

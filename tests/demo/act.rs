@@ -16,6 +16,7 @@ use crate::process::Process;
 use crate::progress::{Progress, grouped};
 use crate::show::Interrupted;
 use crate::stage::Stage;
+use crate::watching::Watching;
 
 /// From the start of the processes on; on two idle cores it takes a third of this.
 const BOUND: Duration = Duration::from_secs(150);
@@ -30,6 +31,8 @@ pub(crate) struct Act<'a> {
     load: Load,
     stage: &'a Stage,
     processes: Vec<Process>,
+    /// A calm run is a measurement: nothing else works beside it.
+    watching: Option<&'a Watching>,
     kill: Kill,
 }
 
@@ -47,8 +50,9 @@ impl<'a> Act<'a> {
         stage: &'a Stage,
         handler: &'a HttpHandler,
         processes: Vec<Process>,
+        watching: Option<&'a Watching>,
     ) -> Self {
-        Self { handler, load, stage, processes, kill: Kill::Ahead }
+        Self { handler, load, stage, processes, watching, kill: Kill::Ahead }
     }
 
     /// Until every record has its fate; says how long that took from the first call on.
@@ -73,10 +77,11 @@ impl<'a> Act<'a> {
             if calls > 0 {
                 first_call.get_or_insert_with(Instant::now);
             }
+            let proved = self.proved()?;
             progress.show(
                 output + dead,
                 &format!(
-                    "{} output, {} dead letters, {} calls",
+                    "{} output, {} dead letters, {} calls, {proved} cuts proved",
                     grouped(output),
                     grouped(dead),
                     grouped(calls)
@@ -109,6 +114,12 @@ impl<'a> Act<'a> {
     pub(crate) fn stop(&mut self) -> Result<()> {
         self.processes.iter().try_for_each(Process::tell_to_stop)?;
         self.processes.iter_mut().try_for_each(|process| process.ended(STOPS_WITHIN))
+    }
+
+    /// At how many cuts the ledger was right so far; the first at which it was not ends the run.
+    fn proved(&self) -> Result<u32> {
+        let found = self.watching.map(Watching::found).unwrap_or_default();
+        found.findings.first().map_or(Ok(found.cuts), |finding| bail!("while it ran: {finding}"))
     }
 
     /// Takes what became visible since the last look, and waits for it a little.

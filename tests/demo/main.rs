@@ -21,6 +21,8 @@ mod found;
 mod http;
 #[path = "../support/readback.rs"]
 mod readback;
+#[path = "../support/watching.rs"]
+mod watching;
 
 use std::process::ExitCode;
 

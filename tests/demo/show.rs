@@ -17,6 +17,7 @@ use crate::process::Process;
 use crate::progress::{Progress, grouped};
 use crate::readback;
 use crate::stage::Stage;
+use crate::watching::Watching;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +57,16 @@ fn show(options: &Options, folder: &Path, interrupted: &Interrupted) -> Result<V
     ));
     load.send(&broker.bootstrap, &stage)?;
 
+    let watching = (!options.calm)
+        .then(|| Watching::start(&broker.bootstrap, &stage.group, &stage.topics, stage.rules.clone()))
+        .transpose()?;
     let mut processes = Vec::new();
     for instance in 0..2 {
         let process = Process::start(&stage, instance, folder.join(format!("process-{instance}.log")))?;
         progress.tell(&format!("process {instance} started, metrics at http://{}/metrics", process.listen));
         processes.push(process);
     }
-    let mut act = Act::new(load, &stage, &handler, processes);
+    let mut act = Act::new(load, &stage, &handler, processes, watching.as_ref());
     let played = act.play(&broker.bootstrap, &mut progress, interrupted);
     interrupted.check()?;
     let stopped = act.stop();
@@ -70,7 +74,10 @@ fn show(options: &Options, folder: &Path, interrupted: &Interrupted) -> Result<V
     progress.finish();
 
     let history = readback::history(&broker.bootstrap, &stage.group, &stage.topics, Some(handler.starts()))?;
-    let report = audit(&stage.rules, &history);
+    let mut report = audit(&stage.rules, &history);
+    if let Some(watching) = watching {
+        report.join(&stage.rules, &watching.finish(history.starts.as_deref())?);
+    }
     println!("\nThe ledger, read back from Kafka with read_committed:\n\n{report}");
     let mut faults = load.differences(&report);
     faults.extend(
