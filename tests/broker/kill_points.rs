@@ -16,6 +16,7 @@ use crate::watermarks::Watermarks;
 /// Load, a kill by `kill`, and another process that goes on; as often as the size of the run says. Then the ledger.
 fn killed(delay: &str, kill: impl Fn(&mut Scene, Binary)) -> (Scene, Report) {
     let mut scene = Scene::set(delay);
+    let watching = scene.watch();
     let mut process = scene.run(0);
     for _ in 0..size::repetitions() {
         scene.send(size::records(2_000), Plan::mixed);
@@ -25,8 +26,8 @@ fn killed(delay: &str, kill: impl Fn(&mut Scene, Binary)) -> (Scene, Report) {
         scene.drain();
     }
     assert_eq!(process.end().code(), Some(0));
-    let report = scene.audit();
-    assert!(report.is_clean(), "{report}");
+    let report = scene.audit_watched(watching);
+    assert!(report.is_clean() && report.balances(), "{report}");
     (scene, report)
 }
 

@@ -18,6 +18,7 @@ use crate::process::eventually;
 use crate::readback;
 use crate::support::Kafka;
 use crate::topology::Draft;
+use crate::watching::Watching;
 
 /// Enough for tasks that differ, few enough for many records of each key.
 const PARTITIONS: i32 = 4;
@@ -162,6 +163,21 @@ impl Scene {
             }
             false
         });
+    }
+
+    /// Watches from now on what the processes do.
+    pub(crate) fn watch(&self) -> Watching {
+        let topics = readback::topics(&self.pipeline).unwrap();
+        let rules = readback::rules(&self.pipeline);
+        Watching::start(self.kafka.bootstrap(), &self.pipeline.group, &topics, rules).expect("a watch")
+    }
+
+    /// As [`Self::audit`], with what a watch of the run saw.
+    pub(crate) fn audit_watched(&self, watching: Watching) -> Report {
+        let mut report = self.audit();
+        let watched = watching.finish(Some(&self.handler.starts())).expect("everything was watched");
+        report.join(&readback::rules(&self.pipeline), &watched);
+        report
     }
 
     /// Everything read back, after the last process has ended.
