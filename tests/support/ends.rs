@@ -71,6 +71,8 @@ impl Asker {
         let committed = self.group.committed_offsets(list, PATIENCE).context("fetching a group's offsets")?;
         let mut found = Vec::new();
         for element in committed.elements() {
+            // Else no answer would look like no offset.
+            element.error().with_context(|| format!("fetching the offset in `{}`", element.topic()))?;
             let role = lanes().find(|(_, topic)| topic == element.topic()).map(|(role, _)| *role);
             if let (Some(role), Offset::Offset(offset)) = (role, element.offset()) {
                 found.push(Commit { role, partition: element.partition(), offset });

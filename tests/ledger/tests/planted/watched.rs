@@ -164,8 +164,6 @@ fn records_may_be_read_before_what_they_come_from() {
 
 #[test]
 fn a_copy_may_be_read_before_the_one_before_it() {
-    let mut film = Film::good();
-    film.cut(100);
     let late = |seen: &Seen| seen.role == Role::Tier(0) && seen.partition == 0;
     let mut film = Film::good();
     assert_eq!(film.watch.sample(99, &Film::commits(40), &film.ends(60)), Next::Read);
@@ -299,6 +297,31 @@ fn a_record_that_was_deleted_while_it_waited_is_found() {
     assert_eq!(film.watch.sample(101, &Film::commits(100), &ends), Next::Read);
     film.watch.prove(101);
     assert_eq!(film.found(), [Kind::Deleted]);
+}
+
+#[test]
+fn a_request_that_was_passed_without_an_answer_is_lost_while_it_runs() {
+    let passed = |answers: &[&str]| {
+        let mut watch = Watch::new(run::rules());
+        let record = |role, key: &str| Seen {
+            role,
+            partition: 0,
+            offset: 0,
+            timestamp: 40,
+            key: Some(key.into()),
+            value: Some(b"resume".to_vec()),
+            headers: vec![],
+        };
+        let ends = |role| Ends { role, partition: 0, start: 0, stable: 1, end: 1 };
+        let commits = [Commit { role: Role::Control, partition: 0, offset: 1 }];
+        let _ = watch.sample(40, &commits, &[ends(Role::Control), ends(Role::Cases)]);
+        watch.record(&record(Role::Control, "r1"));
+        answers.iter().for_each(|key| watch.record(&record(Role::Cases, key)));
+        watch.prove(40);
+        watch.findings().map(|finding| finding.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(passed(&["a/r1"]), []);
+    assert_eq!(passed(&[]), [Kind::Lost]);
 }
 
 #[test]
