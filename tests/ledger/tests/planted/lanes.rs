@@ -1,6 +1,6 @@
 //! Faults of committed offsets, of the ends of partitions, of requests, and of records that were too large.
 
-use redrive_ledger::{Drained, Ends, Kind, Role, Seen, audit};
+use redrive_ledger::{Cut, Drained, Ends, Kind, Role, Seen, audit};
 
 use crate::run::Run;
 use crate::{found, planted};
@@ -108,6 +108,18 @@ fn a_fate_whose_source_record_was_deleted_after_it_proves_nothing_and_is_no_stra
 }
 
 #[test]
+fn a_copy_that_waits_for_a_record_that_is_not_committed_is_torn() {
+    let kinds = planted(|run| {
+        run.rules.cut = Cut::Running;
+        run.history.starts = None;
+        run.remove(Role::Output, "hops");
+        run.commit(Role::Tier(0), 1, 1);
+        run.commit(Role::Source, 1, 1);
+    });
+    assert_eq!(kinds, [Kind::Torn]);
+}
+
+#[test]
 fn one_millisecond_too_soon_is_early_for_every_fate() {
     let written = |role, value: &'static str, at| {
         planted(move |run| {
@@ -205,6 +217,9 @@ fn a_request_that_was_consumed_and_answered_once_is_obeyed() {
     let report = audit(&run.rules, &run.history);
     assert!(report.is_clean(), "{report}");
     assert_eq!((report.asked, report.obeyed), (1, 1));
+    run.remove(Role::Cases, "done");
+    let report = audit(&run.rules, &run.history);
+    assert_eq!((report.asked, report.obeyed), (1, 0));
 }
 
 #[test]

@@ -155,8 +155,8 @@ fn records_may_be_read_before_what_they_come_from() {
     let mut film = Film::good();
     film.records.reverse();
     film.records.sort_by_key(|seen| (std::cmp::Reverse(seen.role), seen.partition, seen.offset));
-    for at in MOMENTS {
-        film.cut(at);
+    for at in &MOMENTS[1..] {
+        film.cut(*at);
         assert_eq!(film.found(), [], "at {at}");
     }
     assert!(film.finish(&Run::good()).is_clean());
@@ -227,6 +227,8 @@ fn a_second_fate_is_found_long_after_the_first() {
 #[test]
 fn a_fate_whose_offset_never_comes_is_torn() {
     let mut film = Film::good();
+    // No other record leads there.
+    film.records.retain(|seen| seen.value.as_deref() == Some(b"first try"));
     film.cut_with(60, 40);
     film.cut_with(60 + film.rules.longest_open, 40);
     assert_eq!(film.found(), [], "the transaction may still be under way");
