@@ -76,6 +76,10 @@ pub enum Reason {
     BadControlHeader,
     /// A header name that is not UTF-8 cannot be carried by the client.
     BadHeaderName,
+    /// The copy or the output of a record is larger than its topic takes.
+    TooLarge,
+    /// The broker refuses the copy or the output of a record as invalid.
+    Refused,
     /// No connection to the handler.
     Connect,
     /// The connection ended before the answer was whole.
@@ -184,6 +188,8 @@ impl fmt::Display for Reason {
             Self::NoOperationId => "no-operation-id",
             Self::BadControlHeader => "bad-control-header",
             Self::BadHeaderName => "bad-header-name",
+            Self::TooLarge => "too-large",
+            Self::Refused => "refused",
             Self::Connect => "connect",
             Self::Cut => "cut",
             Self::Timeout => "timeout",
@@ -204,6 +210,8 @@ impl FromStr for Reason {
             "no-operation-id" => Self::NoOperationId,
             "bad-control-header" => Self::BadControlHeader,
             "bad-header-name" => Self::BadHeaderName,
+            "too-large" => Self::TooLarge,
+            "refused" => Self::Refused,
             "connect" => Self::Connect,
             "cut" => Self::Cut,
             "timeout" => Self::Timeout,

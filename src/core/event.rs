@@ -134,15 +134,37 @@ pub enum AbortCause {
         /// The client's words.
         detail: String,
     },
-    /// The broker or the client refuses a record as it is: too large or invalid.
+    /// The broker or the client refuses a record as it is.
     Refused {
         /// Its destination.
         target: Target,
-        /// The task that it belongs to, where the client says it.
+        /// The task that writes it.
         partition: Partition,
+        /// What is wrong with it.
+        flaw: Flaw,
+        /// Which writes it can be.
+        suspects: Suspects,
         /// The client's words.
         detail: String,
     },
+}
+
+/// What is wrong with a record that is refused as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It, or the batch that it was sent in, is larger than the topic or the client takes.
+    TooLarge,
+    /// The broker says that it is invalid.
+    Invalid,
+}
+
+/// The writes that an error names, by their places in [`Transaction::writes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suspects {
+    /// Each of these is refused.
+    Each(Vec<usize>),
+    /// At least one of these is; the others were sent in the same batch and fell with it.
+    OneOf(Vec<usize>),
 }
 
 impl AbortCause {

@@ -143,6 +143,11 @@ pub fn of_dead_letter(envelope: &Envelope, verdict: &Verdict, payload: Payload) 
     headers.list
 }
 
+/// Leaves out what a copy can do without: the texts that tell people of its failures.
+pub fn strip(headers: &mut Vec<Header>) {
+    headers.retain(|header| header.name != name::DETAIL && header.name != name::HISTORY);
+}
+
 /// Whether a dead letter holds everything of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::core::envelope::Envelope;
+use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::outcome::{Output, Verdict};
 use crate::core::position::{Offset, TierIndex};
 use crate::core::record::Record;
@@ -25,6 +25,17 @@ pub(crate) enum Disposition {
     Obeyed,
 }
 
+/// How much of its record a copy or a dead letter carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    /// Everything.
+    Whole,
+    /// All but `redrive-detail` and `redrive-history`.
+    Bare,
+    /// As bare, and the value stays at the origin.
+    Reference,
+}
+
 /// A record whose delivery has not ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
@@ -42,8 +53,10 @@ pub(crate) struct Pending {
 /// A record whose fate is decided.
 #[derive(Clone, Debug)]
 pub(crate) struct Settled {
+    pub(crate) id: DeliveryId,
     pub(crate) envelope: Arc<Envelope>,
     pub(crate) fate: Disposition,
+    pub(crate) form: Form,
     /// The place among everything this worker settled: writes leave in this order.
     pub(crate) order: u64,
     pub(crate) at: Monotonic,

@@ -22,9 +22,14 @@ mod commit;
 mod deliver;
 mod give_back;
 mod look;
+mod pace;
+mod refused;
+mod suspect;
 mod write;
 
-use commit::{Open, Pace};
+use commit::Open;
+use pace::Pace;
+use suspect::Search;
 
 /// The state machine of one worker. It has no clock and no IO: time and answers come in with [`Processor::handle`],
 /// work goes out through [`Processor::poll_action`].
@@ -48,6 +53,7 @@ pub struct Processor {
     blocked: BTreeSet<Partition>,
     open: Option<Open>,
     pace: Pace,
+    search: Search,
     next_transaction: TransactionId,
     /// Counts everything that was settled, so that writes leave in that order.
     settled: u64,
@@ -109,6 +115,7 @@ impl Processor {
             blocked: BTreeSet::new(),
             open: None,
             pace: Pace::default(),
+            search: Search::default(),
             next_transaction: TransactionId(1),
             settled: 0,
             running: 0,

@@ -18,7 +18,7 @@ mod ledger;
 mod topic;
 
 use ledger::Ledger;
-pub(super) use ledger::{DeliveryFailure, StillInFlight};
+pub(super) use ledger::{DeliveryFailure, StillInFlight, flaw_of};
 pub(super) use topic::TopicState;
 
 /// A transactional producer. Dropped with an open transaction, it leaves that to the next one of the same id.
@@ -154,6 +154,11 @@ impl Producer {
     /// The failure that says most about the records of this transaction.
     pub(super) fn delivery_failure(&self) -> Option<DeliveryFailure> {
         self.client.context().failure()
+    }
+
+    /// The places of all records of this transaction that were refused as they are with this code.
+    pub(super) fn refused(&self, code: RDKafkaErrorCode) -> Vec<usize> {
+        self.client.context().refused(code)
     }
 
     /// Why the producer is dead, or why the open transaction can only be aborted; for a failed delivery often says no

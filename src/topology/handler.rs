@@ -93,6 +93,8 @@ fn reason(reading: &Reading<'_>, field: &Field<'_>) -> Read<ReasonName> {
             | Reason::NoOperationId
             | Reason::BadControlHeader
             | Reason::BadHeaderName
+            | Reason::TooLarge
+            | Reason::Refused
             | Reason::Connect
             | Reason::Cut
             | Reason::Timeout

@@ -1,10 +1,13 @@
 //! When a transaction is formed, what it holds, and what its end means.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::write::{weight_of, write_of};
+use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
+use super::suspect::{Found, Writers};
+use super::write::write_of;
 use super::{Mode, Processor};
+use crate::core::envelope::DeliveryId;
 use crate::core::event::{
     AbortCause, Action, Fate, FateKind, Report, StopReason, Target, TaskCommit, Transaction, TransactionId,
     TransactionResult,
@@ -15,10 +18,6 @@ use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence
 use crate::core::task::{Block, Phase, Task};
 use crate::core::time::{Monotonic, Now};
 
-/// The most records of one transaction: larger ones gain nothing and make an abort dear.
-const MOST_RECORDS: usize = 10_000;
-/// The most bytes of one transaction: what a broker takes within a fraction of the shortest transaction timeout.
-const MOST_BYTES: usize = 32 << 20;
 /// The wait after the first abort; doubled after each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 /// The longest wait after an abort that names nothing.
@@ -39,6 +38,9 @@ pub(super) struct Open {
     tasks: Vec<OpenTask>,
     /// Which tasks wrote to which target.
     targets: BTreeSet<(Target, Partition)>,
+    writers: Writers,
+    /// The suspects of a search that it tries.
+    tried: BTreeSet<DeliveryId>,
 }
 
 #[derive(Debug)]
@@ -50,24 +52,6 @@ struct OpenTask {
     /// How many records of each lane are in it, by [`Lane::index`].
     counts: Vec<usize>,
     carries: Carries,
-}
-
-/// How much one transaction may still take. It begins above zero, so that one record always goes.
-struct Budget {
-    records: usize,
-    bytes: usize,
-}
-
-impl Budget {
-    /// Whether one more record goes in; it is counted if so.
-    fn takes(&mut self, settled: &Settled) -> bool {
-        let goes = self.records > 0 && self.bytes > 0;
-        if goes {
-            self.records = self.records.saturating_sub(1);
-            self.bytes = self.bytes.saturating_sub(weight_of(settled));
-        }
-        goes
-    }
 }
 
 /// What of a task is in a transaction.
@@ -83,68 +67,31 @@ impl Carries {
     fn of(task: &Task, purpose: &Purpose) -> Self {
         match (purpose, &task.block) {
             (Purpose::Everything, Some(_)) => Self::Offsets,
-            (Purpose::Everything, None) | (Purpose::Probe(..), _) => Self::Settled,
+            (Purpose::Everything, None) | (Purpose::Search | Purpose::Probe(..), _) => Self::Settled,
         }
     }
 }
 
 impl Open {
+    /// What an abort may need to know of it: where its tasks wrote, which record made which write, what was tried.
+    fn evidence(&mut self) -> (BTreeSet<(Target, Partition)>, Writers, BTreeSet<DeliveryId>) {
+        (self.targets.clone(), std::mem::take(&mut self.writers), std::mem::take(&mut self.tried))
+    }
+
     /// Whether a task is part of it.
     pub(super) fn holds(&self, partition: Partition, epoch: Epoch) -> bool {
         self.tasks.iter().any(|task| task.partition == partition && task.epoch == epoch)
     }
 }
 
-/// What decides when the next transaction is formed.
-#[derive(Debug)]
-pub(super) struct Pace {
-    /// Settled records that the next transaction can take, blocked tasks' left out.
-    ready: usize,
-    /// When the oldest of them was settled.
-    oldest: Option<Monotonic>,
-    /// Tasks whose offsets are to be committed though nothing moved: a start, or idle lanes.
-    pub(super) wanted: BTreeSet<Partition>,
-    /// Aborts in a row.
-    aborts: u32,
-    /// No transaction before this.
-    not_before: Monotonic,
-    /// When this worker was fenced, sooner than the transaction timeout after begin.
-    fences: VecDeque<Monotonic>,
-    /// Where the next transaction begins to collect, so that no task is left behind.
-    rotor: Option<Partition>,
-    /// The most bytes of the next transaction: halved by an abort, since what is too much for the broker's time is too much
-    /// again, and doubled by a commit.
-    most_bytes: usize,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            ready: 0,
-            oldest: None,
-            wanted: BTreeSet::new(),
-            aborts: 0,
-            not_before: Monotonic::default(),
-            fences: VecDeque::new(),
-            rotor: None,
-            most_bytes: MOST_BYTES,
-        }
-    }
-}
-
-impl Pace {
-    pub(super) fn grew(&mut self, by: usize, now: Monotonic) {
-        self.ready = self.ready.saturating_add(by);
-        self.oldest.get_or_insert(now);
-    }
-}
-
 /// What the next transaction is for.
-enum Purpose {
+pub(super) enum Purpose {
     /// Whatever is ready.
     Everything,
     /// One blocked task, to see whether its target can be written again.
     Probe(Partition, Target),
+    /// A part of the suspects, and what stands before them in their lanes.
+    Search,
 }
 
 impl Processor {
@@ -164,9 +111,14 @@ impl Processor {
             return Some(Purpose::Probe(*partition, block.target));
         }
         let pace = &self.pace;
+        let searches = self.searches();
         let everything = !pace.wanted.is_empty()
             || pace.ready >= MOST_RECORDS
-            || (pace.ready > 0 && (self.running == 0 || self.giving_back() || self.oldest_is_due(now)));
+            || (pace.ready > 0
+                && (self.running == 0 || searches || self.giving_back() || self.oldest_is_due(now)));
+        if searches && (self.search.is_next() || !everything) {
+            return Some(Purpose::Search);
+        }
         everything.then_some(Purpose::Everything)
     }
 
@@ -187,17 +139,24 @@ impl Processor {
         });
         let blocked = self.blocked.iter().filter_map(|partition| self.tasks.get(partition)?.block.as_ref());
         let probe = blocked.map(|block| block.retry_at.max(pace.not_before)).min();
-        [wanted, oldest, probe].into_iter().flatten().min()
+        let search = self.searches().then_some(pace.not_before);
+        [wanted, oldest, probe, search].into_iter().flatten().min()
     }
 
     fn transact(&mut self, purpose: &Purpose, now: Now) {
-        let partitions = self.partitions_for(purpose);
+        let tried = match purpose {
+            Purpose::Everything => BTreeSet::new(),
+            Purpose::Probe(partition, _) => self.stopped_at(*partition),
+            Purpose::Search => self.sought(),
+        };
+        let partitions = self.partitions_for(purpose, &tried);
         let id = self.next_transaction;
         let mut commits = Vec::with_capacity(partitions.len());
-        let mut open = Open { id, tasks: Vec::with_capacity(partitions.len()), targets: BTreeSet::new() };
-        let mut taken: Vec<(Partition, &Settled)> = Vec::new();
+        let tasks = Vec::with_capacity(partitions.len());
+        let mut open = Open { id, tasks, targets: BTreeSet::new(), writers: Writers::default(), tried };
+        let mut taken: Vec<&Settled> = Vec::new();
         let stale = self.policy.flow.recommit / 2;
-        let mut budget = Budget { records: MOST_RECORDS, bytes: self.pace.most_bytes };
+        let mut budget = Budget::of(&self.pace);
         for partition in &partitions {
             let Some(task) = self.tasks.get_mut(partition) else { continue };
             task.sequence = task.sequence.next();
@@ -211,8 +170,11 @@ impl Processor {
                 let before = taken.len();
                 match carries {
                     Carries::Settled => {
-                        let ready = state.ready_records().take_while(|settled| budget.takes(settled));
-                        taken.extend(ready.map(|settled| (partition, settled)));
+                        let reach = self.reach(purpose, &open.tried, (partition, task.epoch, lane));
+                        let ready = state.ready_records().take_while(|settled| {
+                            reach.is_none_or(|reach| settled.id.offset < reach) && budget.takes(settled)
+                        });
+                        taken.extend(ready);
                     }
                     Carries::Offsets => {}
                 }
@@ -233,11 +195,12 @@ impl Processor {
             return;
         }
         // Writes leave in the order in which they were settled, whatever lane or task they are from.
-        taken.sort_by_key(|(_, settled)| settled.order);
+        taken.sort_by_key(|settled| settled.order);
         let records = taken.len();
         let mut writes = Vec::with_capacity(records);
-        for (partition, settled) in taken {
-            write_of(settled, partition, &self.policy, now.wall, &mut writes);
+        for settled in taken {
+            write_of(settled, &self.policy, now.wall, &mut writes);
+            open.writers.add(settled.id, writes.len());
         }
         open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
         for OpenTask { partition, counts, .. } in &open.tasks {
@@ -247,9 +210,14 @@ impl Processor {
         }
         self.touched.extend(open.tasks.iter().map(|task| task.partition));
         let probe = match purpose {
-            Purpose::Everything => None,
+            Purpose::Everything | Purpose::Search => None,
             Purpose::Probe(_, target) => Some(*target),
         };
+        match purpose {
+            Purpose::Everything => self.search.takes_turn(),
+            Purpose::Search => self.search.gives_way(),
+            Purpose::Probe(..) => {}
+        }
         self.next_transaction = TransactionId(id.0.saturating_add(1));
         self.open = Some(open);
         self.recount();
@@ -258,9 +226,14 @@ impl Processor {
     }
 
     /// The tasks that the next transaction holds.
-    fn partitions_for(&mut self, purpose: &Purpose) -> Vec<Partition> {
-        if let Purpose::Probe(partition, _) = purpose {
-            return vec![*partition];
+    fn partitions_for(&mut self, purpose: &Purpose, tried: &BTreeSet<DeliveryId>) -> Vec<Partition> {
+        match purpose {
+            Purpose::Probe(partition, _) => return vec![*partition],
+            Purpose::Search => {
+                let tasks: BTreeSet<Partition> = tried.iter().map(|id| id.partition).collect();
+                return tasks.into_iter().collect();
+            }
+            Purpose::Everything => {}
         }
         let after = self.pace.rotor.unwrap_or(Partition(i32::MIN));
         let (behind, ahead): (Vec<_>, Vec<_>) =
@@ -268,7 +241,7 @@ impl Processor {
         let mut records = 0usize;
         let mut chosen = Vec::new();
         for (partition, task) in ahead.into_iter().chain(behind) {
-            let ready = if task.block.is_none() { task.ready() } else { 0 };
+            let ready = if task.block.is_none() { self.free(*partition, task) } else { 0 };
             let wanted = self.pace.wanted.contains(partition);
             if task.phase != Phase::Restoring && (ready > 0 || wanted) {
                 if records > 0 && records.saturating_add(ready) > MOST_RECORDS {
@@ -284,10 +257,14 @@ impl Processor {
 
     /// Counts anew what the next transaction can take.
     pub(super) fn recount(&mut self) {
-        let unblocked = || self.tasks.values().filter(|task| task.block.is_none());
-        self.pace.ready = unblocked().map(super::Task::ready).sum();
-        let first = |lane: &super::LaneState| lane.ready_records().next().map(|settled| settled.at);
-        self.pace.oldest = unblocked().flat_map(|task| task.lanes.iter().filter_map(first)).min();
+        let unblocked = || self.tasks.iter().filter(|(_, task)| task.block.is_none());
+        self.pace.ready = unblocked().map(|(partition, task)| self.free(*partition, task)).sum();
+        let first = |(partition, task): (&Partition, &Task)| {
+            let (partition, epoch) = (*partition, task.epoch);
+            let free = task.lanes().filter(|lane| self.search.free(partition, epoch, *lane) > 0);
+            free.filter_map(|(_, state)| state.ready_records().next()).map(|settled| settled.at).min()
+        };
+        self.pace.oldest = unblocked().filter_map(first).min();
     }
 
     pub(super) fn transacted(&mut self, id: TransactionId, result: TransactionResult, now: Now) {
@@ -353,6 +330,7 @@ impl Processor {
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
         let mut unblocked: Option<Target> = None;
         let mut begun = Vec::new();
+        let mut written = false;
         for OpenTask { partition, epoch, offsets, carries, .. } in open.tasks {
             let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
                 continue;
@@ -365,7 +343,9 @@ impl Processor {
                 }
                 continue;
             }
+            written = true;
             for (lane, offset) in offsets {
+                self.search.committed(partition, lane, offset);
                 let Some(state) = task.lane(lane) else { continue };
                 for entry in state.commit(offset, now.mono) {
                     if let Stage::Settled(settled) = entry.stage {
@@ -386,6 +366,9 @@ impl Processor {
                 begun.push(partition);
             }
         }
+        if written && !open.tried.is_empty() {
+            self.search.narrowed(&open.tried);
+        }
         begun.into_iter().for_each(|partition| self.begin(partition));
         if !fates.is_empty() {
             let fate = |((partition, lane, kind), count)| Fate { partition, lane, kind, count };
@@ -405,13 +388,19 @@ impl Processor {
     }
 
     fn aborted(&mut self, cause: &AbortCause, now: Now) {
-        let targets = self.open.as_ref().map(|open| open.targets.clone()).unwrap_or_default();
+        let (targets, writers, tried) = self.open.as_mut().map(Open::evidence).unwrap_or_default();
         let tasks = self.open.iter().flat_map(|open| &open.tasks);
         let epochs: BTreeMap<Partition, Epoch> = tasks.map(|task| (task.partition, task.epoch)).collect();
         let aborts = self.pace.aborts.saturating_add(1);
         self.resolve(|_| false, now);
         self.pace.aborts = aborts;
-        self.pace.most_bytes = (self.pace.most_bytes / 2).max(1);
+        match cause {
+            AbortCause::Passing { .. } | AbortCause::Unwritable { .. } => {
+                self.pace.most_bytes = (self.pace.most_bytes / 2).max(1);
+            }
+            // Not since it was too much at a time.
+            AbortCause::Refused { .. } => {}
+        }
         let (target, detail, named): (_, _, Vec<Partition>) = match cause {
             AbortCause::Passing { .. } => {
                 self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
@@ -421,7 +410,17 @@ impl Processor {
                 let named = targets.iter().filter(|(written, _)| written == target);
                 (*target, detail, named.map(|(_, partition)| *partition).collect())
             }
-            AbortCause::Refused { target, partition, detail } => (*target, detail, vec![*partition]),
+            AbortCause::Refused { target, partition, flaw, suspects, detail } => {
+                match self.accuse((&writers, &tried), suspects, (*target, *flaw, detail), now) {
+                    Found::GoesOn => {
+                        self.pace.aborts = 0;
+                        self.recount();
+                        return;
+                    }
+                    Found::NoOtherForm(tasks) => (*target, detail, tasks.into_iter().collect()),
+                    Found::NoRecord => (*target, detail, vec![*partition]),
+                }
+            }
         };
         let stopped = |partition: &Partition| {
             epochs.get(partition).is_some_and(|epoch| self.block(*partition, *epoch, target, now.mono))

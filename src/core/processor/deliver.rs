@@ -14,7 +14,7 @@ use crate::core::classify::classify;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::event::{Action, Delivery};
 use crate::core::invariant::InvariantId;
-use crate::core::lane::{Disposition, Entry, Pending, Settled, Stage, Unread};
+use crate::core::lane::{Disposition, Entry, Form, Pending, Settled, Stage, Unread};
 use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
@@ -257,7 +257,7 @@ impl Processor {
         now: Now,
     ) {
         self.settled = self.settled.saturating_add(1);
-        let settled = Settled { envelope, fate, order: self.settled, at: now.mono };
+        let settled = Settled { id, envelope, fate, form: Form::Whole, order: self.settled, at: now.mono };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         let Some(lane) = task.lane(id.lane) else { return };
         if let Some(entry) = lane.entry(id.offset) {
@@ -265,9 +265,15 @@ impl Processor {
         }
         let grown = lane.extend_settled();
         if grown > 0 && task.block.is_none() {
-            self.pace.grew(grown, now.mono);
+            if self.search.is_empty() {
+                self.pace.grew(grown, now.mono);
+            } else {
+                // They may stand behind a suspect, where only the search takes them.
+                self.recount();
+            }
         }
         let Some(key) = key else { return };
+        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         match task.keys.get_mut(&key).and_then(VecDeque::pop_front) {
             Some((lane, offset)) => self.execute(DeliveryId { lane, offset, ..id }, now),
             None => {

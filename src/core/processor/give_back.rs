@@ -90,6 +90,7 @@ impl Processor {
         if let Some(task) = self.tasks.remove(&partition) {
             self.running = self.running.saturating_sub(task.running);
             self.pace.wanted.remove(&partition);
+            self.search.forget(partition);
             self.touched.remove(&partition);
             self.leaving.remove(&partition);
             self.blocked.remove(&partition);

@@ -5,7 +5,9 @@ use bytes::Bytes;
 
 use super::*;
 use crate::core::class::{Class, Reason};
-use crate::core::event::{AbortCause, Delivery, Target, Transaction, TransactionResult, Write};
+use crate::core::event::{
+    AbortCause, Delivery, Flaw, Suspects, Target, Transaction, TransactionResult, Write,
+};
 use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;
 use crate::core::position::{CommitMark, Founding, Offset, Sequence, TierIndex};
@@ -15,6 +17,8 @@ use crate::core::time::Timestamp;
 mod commit;
 mod deliver;
 mod give_back;
+mod refused;
+mod suspect;
 
 const P: Partition = Partition(0);
 const WALL: i64 = 1_000_000;

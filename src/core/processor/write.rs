@@ -5,21 +5,17 @@ use bytes::Bytes;
 use crate::core::class::Reason;
 use crate::core::event::{Target, Write};
 use crate::core::headers::{self, Payload};
-use crate::core::lane::{Disposition, Settled};
+use crate::core::lane::{Disposition, Form, Settled};
 use crate::core::outcome::Verdict;
 use crate::core::policy::Policy;
-use crate::core::position::{Partition, TierIndex};
+use crate::core::position::TierIndex;
+use crate::core::record::Header;
 use crate::core::time::Timestamp;
 
 /// Adds what a settled record writes. Formed anew for every try, so that the copies carry the time of writing.
-pub(super) fn write_of(
-    settled: &Settled,
-    partition: Partition,
-    policy: &Policy,
-    now: Timestamp,
-    writes: &mut Vec<Write>,
-) {
+pub(super) fn write_of(settled: &Settled, policy: &Policy, now: Timestamp, writes: &mut Vec<Write>) {
     let envelope = &*settled.envelope;
+    let partition = settled.id.partition;
     match &settled.fate {
         Disposition::Emit(outputs) => writes.extend(outputs.iter().filter_map(|output| {
             Some(Write {
@@ -34,17 +30,11 @@ pub(super) fn write_of(
         })),
         Disposition::Retry { tier, due, .. } | Disposition::Hop { tier, due } => {
             let due = lane_due(policy, *tier, now).max(*due);
-            writes.push(copy(
-                settled,
-                Target::Tier(*tier),
-                partition,
-                now,
-                headers::of_waiting(envelope, due),
-            ));
+            writes.push(copy(settled, Target::Tier(*tier), now, headers::of_waiting(envelope, due)));
         }
         Disposition::DeadLetter(verdict) => {
-            let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict));
-            writes.push(copy(settled, Target::DeadLetter, partition, now, headers));
+            let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict, settled.form));
+            writes.push(copy(settled, Target::DeadLetter, now, headers));
         }
         Disposition::Obeyed => {}
     }
@@ -52,44 +42,76 @@ pub(super) fn write_of(
 
 /// About how many bytes a settled record writes.
 pub(super) fn weight_of(settled: &Settled) -> usize {
-    let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
     let payload: usize = match &settled.fate {
         Disposition::Emit(outputs) => {
-            outputs.iter().map(|output| size(&output.key) + size(&output.value)).sum()
+            outputs.iter().map(|output| size(output.key.as_ref()) + size(output.value.as_ref())).sum()
         }
         Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
-            size(&settled.envelope.key) + size(&settled.envelope.value)
+            size(settled.envelope.key.as_ref()) + size(value_of(settled))
         }
         Disposition::Obeyed => 0,
     };
     payload + HEADERS
 }
 
+/// How many bytes of key and value a settled record writes to a target, at most in one record.
+pub(super) fn size_for(settled: &Settled, target: Target, policy: &Policy) -> usize {
+    match &settled.fate {
+        Disposition::Emit(outputs) => {
+            let there = outputs.iter().filter(|output| policy.outputs.target(&output.to) == Some(target));
+            there
+                .map(|output| size(output.key.as_ref()) + size(output.value.as_ref()))
+                .max()
+                .unwrap_or_default()
+        }
+        Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
+            size(settled.envelope.key.as_ref()) + size(value_of(settled))
+        }
+        Disposition::Obeyed => 0,
+    }
+}
+
+fn size(bytes: Option<&Bytes>) -> usize {
+    bytes.map_or(0, Bytes::len)
+}
+
 /// What the headers of a record weigh, about.
 const HEADERS: usize = 512;
 
-fn copy(
-    settled: &Settled,
-    target: Target,
-    partition: Partition,
-    now: Timestamp,
-    headers: Vec<crate::core::record::Header>,
-) -> Write {
-    let (key, value) = (settled.envelope.key.clone(), settled.envelope.value.clone());
-    Write { target, partition, timestamp: Some(now), key, value, headers }
+fn copy(settled: &Settled, target: Target, now: Timestamp, mut headers: Vec<Header>) -> Write {
+    match settled.form {
+        Form::Whole => {}
+        Form::Bare | Form::Reference => headers::strip(&mut headers),
+    }
+    let (key, value) = (settled.envelope.key.clone(), value_of(settled).cloned());
+    Write { target, partition: settled.id.partition, timestamp: Some(now), key, value, headers }
+}
+
+/// What a copy or a dead letter carries of the value.
+fn value_of(settled: &Settled) -> Option<&Bytes> {
+    match settled.form {
+        Form::Whole | Form::Bare => settled.envelope.value.as_ref(),
+        Form::Reference => None,
+    }
 }
 
 fn lane_due(policy: &Policy, tier: TierIndex, now: Timestamp) -> Timestamp {
     now.plus(policy.ladder.delay(tier).unwrap_or_default())
 }
 
-fn payload_of(verdict: &Verdict) -> Payload {
+fn payload_of(verdict: &Verdict, form: Form) -> Payload {
+    match form {
+        Form::Reference => return Payload::AtOrigin,
+        Form::Whole | Form::Bare => {}
+    }
     match verdict.reason {
         Reason::BadHeaderName => Payload::AtOrigin,
         Reason::Exhausted
         | Reason::Deadline
         | Reason::NoOperationId
         | Reason::BadControlHeader
+        | Reason::TooLarge
+        | Reason::Refused
         | Reason::Connect
         | Reason::Cut
         | Reason::Timeout

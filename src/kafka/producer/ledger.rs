@@ -9,6 +9,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 
+use crate::core::event::Flaw;
 use crate::kafka::stopwatch::Stopwatch;
 
 /// A record that was not delivered.
@@ -35,12 +36,16 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct Told {
     failure: Option<DeliveryFailure>,
+    /// All records that were refused as they are.
+    refused: Vec<DeliveryFailure>,
     authentication: Option<String>,
 }
 
 impl Ledger {
     pub(super) fn reset(&self) {
-        self.lock().failure = None;
+        let mut told = self.lock();
+        told.failure = None;
+        told.refused.clear();
     }
 
     /// Before the record is handed to the client, since its report may come at once.
@@ -54,6 +59,15 @@ impl Ledger {
 
     pub(super) fn failure(&self) -> Option<DeliveryFailure> {
         self.lock().failure
+    }
+
+    /// The records that were refused as they are with this code, in the order of the transaction.
+    pub(super) fn refused(&self, code: RDKafkaErrorCode) -> Vec<usize> {
+        let told = self.lock();
+        let mut places: Vec<usize> =
+            told.refused.iter().filter(|failure| failure.code == code).map(|failure| failure.index).collect();
+        places.sort_unstable();
+        places
     }
 
     pub(super) fn authentication_failure(&self) -> Option<String> {
@@ -97,13 +111,28 @@ impl Ledger {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the client's list of errors is open")]
 fn weight(code: RDKafkaErrorCode) -> u8 {
     match code {
+        _ if flaw_of(code).is_some() => 3,
         RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight => 0,
         RDKafkaErrorCode::MessageTimedOut => 1,
-        RDKafkaErrorCode::MessageSizeTooLarge
-        | RDKafkaErrorCode::InvalidRecord
-        | RDKafkaErrorCode::InvalidTimestamp
-        | RDKafkaErrorCode::MessageBatchTooLarge => 3,
         _ => 2,
+    }
+}
+
+/// What is wrong with a record that meets this error; `None` where the error names no record.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the client's list of errors grows; only these name a record"
+)]
+pub(in crate::kafka) fn flaw_of(code: RDKafkaErrorCode) -> Option<Flaw> {
+    match code {
+        // 10, 18 and 4 of the protocol, and the client's own limit, which bears the name of the first. The broker
+        // measures the batch: its other records meet the same error.
+        RDKafkaErrorCode::MessageSizeTooLarge
+        | RDKafkaErrorCode::MessageBatchTooLarge
+        | RDKafkaErrorCode::InvalidMessageSize => Some(Flaw::TooLarge),
+        // 87 and 32. Where the broker names the record the client tells the others of its batch another code (KIP-467).
+        RDKafkaErrorCode::InvalidRecord | RDKafkaErrorCode::InvalidTimestamp => Some(Flaw::Invalid),
+        _ => None,
     }
 }
 
@@ -142,6 +171,9 @@ impl ProducerContext for Ledger {
         if let Err((error, _)) = result {
             let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
             let mut told = self.lock();
+            if flaw_of(code).is_some() {
+                told.refused.push(DeliveryFailure { index, code });
+            }
             if told.failure.is_none_or(|known| weight(code) > weight(known.code)) {
                 told.failure = Some(DeliveryFailure { index, code });
             }

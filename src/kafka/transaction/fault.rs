@@ -2,9 +2,8 @@
 
 use rdkafka::error::RDKafkaErrorCode;
 
-use crate::core::event::{AbortCause, Target};
-use crate::core::position::Partition;
-use crate::kafka::producer::Trouble;
+use crate::core::event::{AbortCause, Flaw};
+use crate::kafka::producer::{Trouble, flaw_of};
 
 /// Why a transaction is given up before its commit was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +29,8 @@ pub(super) enum Wear {
 /// What an error says about the record or the topic that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blame {
-    /// The record is refused as it is.
-    Record,
+    /// The record is refused as it is, or one of its batch is.
+    Record(Flaw),
     /// The topic cannot be written.
     Topic,
     /// No answer in time; the topic's metadata may show why.
@@ -53,17 +52,14 @@ impl From<Trouble> for Fault {
 
 /// Sorts an error of a record.
 pub(super) fn blame(code: RDKafkaErrorCode) -> Blame {
+    if let Some(flaw) = flaw_of(code) {
+        return Blame::Record(flaw);
+    }
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the client's list of errors grows; only these name somebody"
     )]
     match code {
-        // 10, 18, 87, 32 and 4 of the protocol, and the client's own limit, which bears the name of the first.
-        RDKafkaErrorCode::MessageSizeTooLarge
-        | RDKafkaErrorCode::MessageBatchTooLarge
-        | RDKafkaErrorCode::InvalidRecord
-        | RDKafkaErrorCode::InvalidTimestamp
-        | RDKafkaErrorCode::InvalidMessageSize => Blame::Record,
         RDKafkaErrorCode::UnknownTopic
         | RDKafkaErrorCode::UnknownPartition
         | RDKafkaErrorCode::UnknownTopicOrPartition
@@ -79,9 +75,4 @@ pub(super) fn blame(code: RDKafkaErrorCode) -> Blame {
         | RDKafkaErrorCode::PurgeInflight => Blame::Unanswered,
         _ => Blame::Nobody,
     }
-}
-
-/// The cause of an abort by an error that blames a record or a topic.
-pub(super) fn refused(target: Target, partition: Partition, detail: String) -> AbortCause {
-    AbortCause::Refused { target, partition, detail }
 }

@@ -8,7 +8,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::Offset as ClientOffset;
 
-use crate::core::event::{AbortCause, Target, Transaction, TransactionResult, Write};
+use crate::core::event::{AbortCause, Flaw, Suspects, Target, Transaction, TransactionResult, Write};
 use crate::core::position::{Lane, Partition, TopicName};
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::producer::{Producer, SendError, Trouble};
@@ -92,7 +92,7 @@ impl Work {
                     Err(SendError::QueueFull) => self.settle(producer, transaction, bound)?,
                     // The client would commit without this record.
                     Err(SendError::Failed(code)) => {
-                        let cause = self.cause(producer, transaction, write, code);
+                        let cause = self.cause(producer, transaction, (index, write), code);
                         return Err(Fault::Abort(cause, Wear::Sound));
                     }
                 }
@@ -124,7 +124,9 @@ impl Work {
                     });
                 AbortCause::Unwritable { target, detail: format!("{doom}{obstacle}") }
             }
-            (Some(write), Some(_) | None) => self.cause(producer, transaction, write, failure.code),
+            (Some(write), Some(_) | None) => {
+                self.cause(producer, transaction, (failure.index, write), failure.code)
+            }
             (None, Some(_) | None) => AbortCause::Passing { detail: failure.code.to_string() },
         };
         Err(Fault::Abort(cause, Wear::Worn))
@@ -135,12 +137,20 @@ impl Work {
         &self,
         producer: &Producer,
         transaction: &Transaction,
-        write: &Write,
+        (place, write): (usize, &Write),
         code: RDKafkaErrorCode,
     ) -> AbortCause {
         let (target, detail) = (write.target, code.to_string());
         match fault::blame(code) {
-            Blame::Record => fault::refused(target, write.partition, detail),
+            Blame::Record(flaw) => {
+                let mut places = producer.refused(code);
+                if !places.contains(&place) {
+                    // The client's own refusal, which has no delivery report.
+                    places = vec![place];
+                }
+                let suspects = suspects(places, flaw, transaction, self.settings.batch_bytes);
+                AbortCause::Refused { target, partition: write.partition, flaw, suspects, detail }
+            }
             Blame::Topic => AbortCause::Unwritable { target, detail },
             Blame::Unanswered => {
                 let state =
@@ -302,6 +312,25 @@ fn explicit_partition(write: &Write) -> Option<Partition> {
         // It has one.
         Target::Audit => Some(Partition(0)),
     }
+}
+
+/// Which of the records that met an error are to blame for it.
+fn suspects(places: Vec<usize>, flaw: Flaw, transaction: &Transaction, batch_bytes: usize) -> Suspects {
+    // The client puts a record that is larger than a batch into one of its own (`rd_kafka_msgset_writer_write_msgq`).
+    let is_alone =
+        |place: &usize| transaction.writes.get(*place).is_some_and(|write| bytes_of(write) > batch_bytes);
+    let alone: Vec<usize> = match flaw {
+        Flaw::TooLarge => places.iter().copied().filter(is_alone).collect(),
+        Flaw::Invalid => Vec::new(),
+    };
+    if alone.is_empty() { Suspects::OneOf(places) } else { Suspects::Each(alone) }
+}
+
+/// What a record takes on the way, at least.
+fn bytes_of(write: &Write) -> usize {
+    let size = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let headers = write.headers.iter().map(|header| header.name.as_str().len() + size(&header.value));
+    size(&write.key) + size(&write.value) + headers.sum::<usize>()
 }
 
 fn refuses_a_topic(doom: RDKafkaErrorCode) -> bool {

@@ -118,6 +118,8 @@ fn was_attempted(reason: &Reason) -> bool {
         Reason::NoOperationId | Reason::BadControlHeader | Reason::BadHeaderName => false,
         Reason::Exhausted
         | Reason::Deadline
+        | Reason::TooLarge
+        | Reason::Refused
         | Reason::Connect
         | Reason::Cut
         | Reason::Timeout

@@ -28,6 +28,7 @@ mod random;
 mod reached;
 mod read_back;
 mod reading;
+mod refusal;
 mod regressions;
 mod run;
 mod slot;

@@ -65,11 +65,19 @@ pub(crate) enum Bug {
     ResultsForgotten,
     /// A transaction without any change is begun over and over.
     IdleTransaction,
+    /// An abort that names no record is taken for a refusal of the first.
+    GroupErrorAccuses,
+    /// Another record of the batch is taken for the one that is refused.
+    MateAccused,
+    /// A refused record is handled again.
+    RefusedHandledAgain,
+    /// A dead letter leaves a value behind that its topic would take.
+    ValueLeftBehind,
 }
 
 impl Bug {
     /// Each with the invariants of which one must be named.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 30] = [
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 34] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -100,5 +108,9 @@ impl Bug {
         (Self::GiveBackTooEarly, &[R2]),
         (Self::ResultsForgotten, &[R6]),
         (Self::IdleTransaction, &[R8]),
+        (Self::GroupErrorAccuses, &[R1, R7]),
+        (Self::MateAccused, &[R1, R7]),
+        (Self::RefusedHandledAgain, &[R6]),
+        (Self::ValueLeftBehind, &[R7]),
     ];
 }

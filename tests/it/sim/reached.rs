@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redrive::core::class::Reason;
-use redrive::core::event::{FateKind, Report, TransactionResult};
+use redrive::core::event::{AbortCause, FateKind, Report, Suspects, TransactionResult};
 
 use super::plan::{LostVerdict, Micro, Strike};
 
@@ -60,6 +60,8 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
                     Reason::NoOperationId => "no-operation-id",
                     Reason::BadControlHeader => "bad-control-header",
                     Reason::BadHeaderName => "bad-header-name",
+                    Reason::TooLarge => "too-large",
+                    Reason::Refused => "refused",
                     Reason::Connect | Reason::Cut | Reason::Timeout => "unknown",
                     Reason::Http(_) | Reason::Named(_) => "permanent",
                 })),
@@ -73,6 +75,8 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
 pub(crate) const fn of_result(result: &TransactionResult) -> Situation {
     Situation::Ended(match result {
         TransactionResult::Committed => "committed",
+        TransactionResult::Aborted(AbortCause::Refused { suspects: Suspects::Each(_), .. }) => "refused",
+        TransactionResult::Aborted(AbortCause::Refused { .. }) => "batch refused",
         TransactionResult::Aborted(_) => "aborted",
         TransactionResult::Fenced { .. } => "fenced",
         TransactionResult::Unknown => "unknown",
@@ -88,13 +92,17 @@ pub(crate) fn expected() -> Reached {
         .collect();
     let outside = [Micro::Abort, Micro::Renew, Micro::ReadBack, Micro::Restore, Micro::Action, Micro::Event];
     expected.extend(outside.map(|micro| Situation::Struck(micro, "crash")));
-    expected.extend(["committed", "aborted", "fenced", "unknown"].map(Situation::Ended));
+    expected.extend(
+        ["committed", "aborted", "fenced", "unknown", "refused", "batch refused"].map(Situation::Ended),
+    );
     let reasons = [
         "exhausted",
         "deadline",
         "no-operation-id",
         "bad-control-header",
         "bad-header-name",
+        "too-large",
+        "refused",
         "unknown",
         "permanent",
     ];

@@ -68,7 +68,7 @@ pub(crate) fn outputs_of(seed: u64, source: Root) -> usize {
     }
 }
 
-fn temper(seed: u64, source: Root, salt: u64) -> u64 {
+pub(crate) fn temper(seed: u64, source: Root, salt: u64) -> u64 {
     mix(seed ^ mix(source.place.partition as u64 ^ mix(source.offset as u64 ^ (salt << 48))))
 }
 

@@ -162,13 +162,12 @@ impl World {
             return self.next_stage(slot, Stage::Check);
         };
         let turn = job.turn;
-        let detail = "as planned".to_owned();
+        let (place, record) = self.to_send(slot, &write);
         let failed = if self.unwritable.contains_key(&write.target) {
+            let detail = "as planned".to_owned();
             Some(AbortCause::Unwritable { target: write.target, detail })
-        } else if self.refused.contains_key(&write.target) {
-            Some(AbortCause::Refused { target: write.target, partition: write.partition, detail })
         } else {
-            None
+            self.refusal(slot, (index, &write), (place, &record))
         };
         if let Some(cause) = failed {
             if self.bug == Some(Bug::SendErrorSwallowed) {
@@ -176,7 +175,6 @@ impl World {
             }
             return self.next_stage(slot, Stage::Abort(cause));
         }
-        let (place, record) = self.to_send(slot, &write);
         if self.bug == Some(Bug::OutputOutside) && write.target == Target::Output {
             self.cluster.append_plain(place, record);
             return self.next_stage(slot, Stage::Produce(index + 1));
@@ -192,7 +190,7 @@ impl World {
         }
     }
 
-    fn to_send(&self, slot: usize, write: &Write) -> (Place, Record) {
+    pub(crate) fn to_send(&self, slot: usize, write: &Write) -> (Place, Record) {
         let partition = match write.target {
             Target::Output | Target::Named(_) => {
                 let word = write.key.iter().flat_map(|key| key.iter());

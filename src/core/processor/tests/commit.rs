@@ -148,7 +148,7 @@ fn a_task_that_came_back_is_not_blocked_by_the_transaction_of_its_last_assignmen
 }
 
 #[test]
-fn a_refused_record_stops_its_own_task_only() {
+fn a_refused_write_of_no_record_stops_its_own_task_only() {
     let mut worker = Worker::running(once(policy(&[])));
     let other = Partition(1);
     worker.tell(Event::Assigned(vec![other]));
@@ -164,7 +164,13 @@ fn a_refused_record_stops_its_own_task_only() {
     });
     worker.answer(done());
     worker.answer(done());
-    let cause = AbortCause::Refused { target: Target::Output, partition: P, detail: "too large".to_owned() };
+    let cause = AbortCause::Refused {
+        target: Target::State,
+        partition: P,
+        flaw: Flaw::TooLarge,
+        suspects: Suspects::OneOf(vec![7]),
+        detail: "too large".to_owned(),
+    };
     worker.end(TransactionResult::Aborted(cause));
     let next = worker.end(TransactionResult::Committed);
     assert_eq!(next.tasks.iter().map(|task| task.partition).collect::<Vec<_>>(), [other]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::event::AbortCause;
+use crate::core::event::{AbortCause, Flaw, Suspects};
 
 fn unwritable(result: &TransactionResult) -> Option<Target> {
     if let TransactionResult::Aborted(AbortCause::Unwritable { target, .. }) = result {
@@ -31,10 +31,11 @@ fn a_record_too_large_for_its_topic_is_refused_and_the_next_transactions_commit(
 
     let result = rig.transact(transaction(1, vec![write(TIER, "small"), large]));
 
-    let TransactionResult::Aborted(AbortCause::Refused { target, partition, detail }) = result else {
+    let TransactionResult::Aborted(AbortCause::Refused { target, flaw, suspects, .. }) = result else {
         panic!("{result:?}");
     };
-    assert_eq!((target, partition), (Target::DeadLetter, TASK), "{detail}");
+    assert_eq!((target, flaw), (Target::DeadLetter, Flaw::TooLarge));
+    assert_eq!(suspects, Suspects::Each(vec![1]), "it is larger than a batch: nobody else fell with it");
     for number in 1..=4 {
         let next = transaction(number, vec![write(Target::DeadLetter, "fits"), write(TIER, "again")]);
         assert_eq!(rig.transact(next), TransactionResult::Committed);
@@ -51,7 +52,10 @@ fn a_record_too_large_for_the_client_is_refused_and_the_next_transactions_commit
 
     let result = rig.transact(transaction(1, writes));
 
-    assert!(matches!(result, TransactionResult::Aborted(AbortCause::Refused { .. })), "{result:?}");
+    let TransactionResult::Aborted(AbortCause::Refused { suspects, .. }) = result else {
+        panic!("{result:?}");
+    };
+    assert_eq!(suspects, Suspects::Each(vec![500]), "the client names it, and no search is needed");
     for number in 1..=4 {
         let result = rig.transact(transaction(number, vec![write(TIER, "again")]));
         assert_eq!(result, TransactionResult::Committed);

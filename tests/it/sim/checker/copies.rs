@@ -44,10 +44,7 @@ impl Checker {
             return broken(InvariantId::R7, format!("{source:?} is no source record"));
         };
         let headers = &copy.record.headers;
-        let is_reference = lineage::text(headers, "redrive-payload-ref").is_some();
-        if original.record.unnamed_headers == 0 || !is_reference {
-            same_bytes(original, &copy.record.key, &copy.record.value, headers)?;
-        }
+        self.not_less(source, original, place, copy)?;
         let leads = lineage::text(headers, "redrive-origin-topic") == Some(&topic_name(source.place.topic))
             && lineage::number(headers, "redrive-origin-timestamp")
                 == Some(original.record.timestamp.as_millis())
@@ -109,6 +106,7 @@ impl Checker {
         self.kept(cluster, source, place, copy)?;
         let (attempt, answer) = self.attempt_of(consumed, copy)?;
         let headers = &copy.record.headers;
+        self.tells_why(source, answer, place, headers)?;
         let due = lineage::number(headers, "redrive-due");
         let (Some(due), Some(first), Some(deadline)) = (
             due,
@@ -173,9 +171,7 @@ impl Checker {
         let headers = &copy.record.headers;
         let reason = lineage::text(headers, "redrive-reason");
         let most = i64::from(by.policy.ladder.most_attempts());
-        if answer == Some(Answer::Done) {
-            return broken(InvariantId::R1, format!("{source:?} was handled and is a dead letter"));
-        }
+        self.tells_why(source, answer, place, headers)?;
         if reason == Some("exhausted") && attempt < most {
             let detail = format!("{source:?} is exhausted after {attempt} attempts of {most}");
             return broken(InvariantId::R4, detail);

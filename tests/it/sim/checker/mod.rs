@@ -7,6 +7,7 @@ mod calls;
 mod copies;
 mod cut;
 mod ledger;
+mod lesser;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use redrive::core::policy::Policy;
 use redrive::core::position::{Epoch, Lane, Offset, Partition};
 
 use self::calls::{Call, CallKey};
+use self::lesser::Refused;
 use super::cluster::group::Process;
 use super::cluster::{Cluster, Place};
 use super::lineage::Root;
@@ -80,6 +82,8 @@ pub(crate) struct Checker {
     seen: BTreeMap<(Holding, Lane, i64), Seen>,
     /// How far the calendar was ahead of whoever wrote a due time.
     due_skews: BTreeMap<(Place, i64), i64>,
+    /// How records were refused, of which no batch-mate was to blame.
+    refusals: BTreeMap<Root, BTreeSet<Refused>>,
     /// The most that two clocks can differ, in milliseconds.
     widest_skew: i64,
 }
@@ -103,6 +107,7 @@ impl Checker {
             formed: BTreeMap::new(),
             seen: BTreeMap::new(),
             due_skews: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             widest_skew: plan.clock_jumps().map(i64::abs).sum(),
         }
     }

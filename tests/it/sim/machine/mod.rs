@@ -2,6 +2,7 @@
 //! between it and the shell.
 
 pub(crate) mod describe;
+mod refused;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use redrive::core::time::{Now, Timestamp};
 
 use super::lineage::{self, Root};
 use super::planted::Bug;
+use refused::{accuse, forgets, leave_behind};
 
 /// The number of a transaction that no core has begun.
 const IDLE: TransactionId = TransactionId(u64::MAX);
@@ -120,13 +122,16 @@ impl Machine {
             }
             Event::Transacted { result, .. } => {
                 let open = self.open.take();
+                if let Some(open) = &open {
+                    accuse(bug, result, open);
+                }
                 match result {
                     TransactionResult::Committed => {
                         self.deliveries.clear();
                         let begun = open.filter(|open| bug == Bug::IdleTransaction && open.id != IDLE);
                         self.idle = begun.map(|open| Box::new(again(&open)));
                     }
-                    TransactionResult::Aborted(_) if bug == Bug::ResultsForgotten => {
+                    TransactionResult::Aborted(cause) if forgets(bug, cause) => {
                         if let Some(delivery) = open.and_then(|open| self.delivered_in(&open)) {
                             self.added.push_back(Action::Handle(Box::new(delivery)));
                         }
@@ -210,6 +215,10 @@ impl Machine {
                         *offset = Offset(offset.0 - 1);
                     }
                 }
+            }
+            Bug::ValueLeftBehind => {
+                let dead = transaction.writes.iter_mut().filter(|write| write.target == Target::DeadLetter);
+                dead.filter(|write| write.value.is_some()).for_each(leave_behind);
             }
             Bug::WriteDropped => {
                 transaction.writes.pop();

@@ -1,0 +1,80 @@
+//! When the next transaction is formed, and how much it may hold.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::write::weight_of;
+use crate::core::lane::Settled;
+use crate::core::position::Partition;
+use crate::core::time::Monotonic;
+
+/// The most records of one transaction: larger ones gain nothing and make an abort dear.
+pub(super) const MOST_RECORDS: usize = 10_000;
+/// The most bytes of one transaction: what a broker takes within a fraction of the shortest transaction timeout.
+pub(super) const MOST_BYTES: usize = 32 << 20;
+
+/// What decides when the next transaction is formed.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Settled records that the next transaction can take, blocked tasks' left out.
+    pub(super) ready: usize,
+    /// When the oldest of them was settled.
+    pub(super) oldest: Option<Monotonic>,
+    /// Tasks whose offsets are to be committed though nothing moved: a start, or idle lanes.
+    pub(super) wanted: BTreeSet<Partition>,
+    /// Aborts in a row.
+    pub(super) aborts: u32,
+    /// No transaction before this.
+    pub(super) not_before: Monotonic,
+    /// When this worker was fenced, sooner than the transaction timeout after begin.
+    pub(super) fences: VecDeque<Monotonic>,
+    /// Where the next transaction begins to collect, so that no task is left behind.
+    pub(super) rotor: Option<Partition>,
+    /// The most bytes of the next transaction: halved by an abort, since what is too much for the broker's time is too much
+    /// again, and doubled by a commit.
+    pub(super) most_bytes: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            ready: 0,
+            oldest: None,
+            wanted: BTreeSet::new(),
+            aborts: 0,
+            not_before: Monotonic::default(),
+            fences: VecDeque::new(),
+            rotor: None,
+            most_bytes: MOST_BYTES,
+        }
+    }
+}
+
+impl Pace {
+    pub(super) fn grew(&mut self, by: usize, now: Monotonic) {
+        self.ready = self.ready.saturating_add(by);
+        self.oldest.get_or_insert(now);
+    }
+}
+
+/// How much one transaction may still take. It begins above zero, so that one record always goes.
+pub(super) struct Budget {
+    records: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A whole transaction.
+    pub(super) const fn of(pace: &Pace) -> Self {
+        Self { records: MOST_RECORDS, bytes: pace.most_bytes }
+    }
+
+    /// Whether one more record goes in; it is counted if so.
+    pub(super) fn takes(&mut self, settled: &Settled) -> bool {
+        let goes = self.records > 0 && self.bytes > 0;
+        if goes {
+            self.records = self.records.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(weight_of(settled));
+        }
+        goes
+    }
+}
