@@ -41,6 +41,7 @@ mod local_kafka;
 mod panics;
 mod positions;
 mod refused;
+mod refused_records;
 mod tasks_move;
 mod tiers_change;
 mod trouble;

@@ -17,7 +17,8 @@ pub(crate) fn members(kafka: &Kafka, group: &str) -> Vec<String> {
 /// The ids of the group's members once all of them know what they have been given.
 pub(crate) fn settled_members(kafka: &Kafka, group: &str) -> Option<Vec<String>> {
     let client: BaseConsumer = kafka.config().create().expect("make a client");
-    let groups = client.fetch_group_list(Some(group), PATIENCE).expect("describe the group");
+    // While the group's coordinator is being found the answer is an error.
+    let groups = client.fetch_group_list(Some(group), PATIENCE).ok()?;
     let group = groups.groups().first().filter(|group| group.state() == "Stable")?;
     Some(group.members().iter().map(|member| member.id().to_owned()).collect())
 }
