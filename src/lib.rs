@@ -11,6 +11,7 @@
 //! | [`core`] | every decision, pure: no clock, no IO, no threads. [`core::processor::Processor`] is the state machine of one worker |
 //! | [`topology`] | the TOML that users write, compiled to values that are valid by construction, all mistakes at once |
 //! | `telemetry` | events that log and count together |
+//! | `fail_point` | where tests have a process die; empty without the feature `fail-points` |
 //! | [`handler`] | the trait [`handler::Handler`], HTTP, passthrough |
 //! | `kafka` | the only home of the Kafka client: consumers, transactions, topics |
 //! | `admin` | probes and metrics over HTTP |
@@ -73,6 +74,8 @@ pub mod topology;
 pub mod admin;
 #[cfg(feature = "runtime")]
 pub mod cli;
+#[cfg(feature = "runtime")]
+pub mod fail_point;
 #[cfg(feature = "runtime")]
 pub mod handler;
 #[cfg(feature = "runtime")]

@@ -44,6 +44,10 @@ enum BadInput {
     /// No topology file was named.
     #[error("no topology file is named\nhint: -f FILE, or REDRIVE_TOPOLOGY")]
     NoFile,
+    /// What is ordered at fail points cannot be done.
+    #[cfg(feature = "fail-points")]
+    #[error(transparent)]
+    FailPoint(#[from] crate::fail_point::BadOrder),
     /// The log filter cannot be read.
     #[error("`{filter}` is no log level: {why}\nhint: error, warn, info, debug or trace")]
     LogLevel {

@@ -25,6 +25,8 @@ pub(crate) struct RunArgs {
 
 /// Runs all pipelines. Exit code 0 once everything settled is committed.
 pub(crate) fn run(args: &RunArgs, topology: &Topology) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "fail-points")]
+    crate::fail_point::arm().map_err(BadInput::from)?;
     let filter = EnvFilter::try_new(&args.log_level)
         .map_err(|error| BadInput::LogLevel { filter: args.log_level.clone(), why: error.to_string() })?;
     tracing_subscriber::fmt()

@@ -17,6 +17,7 @@ use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::event::{LaneStart, Restored};
 use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TopicName};
+use crate::fail_point::fail_point;
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
 use crate::kafka::reader::LaneId;
@@ -298,10 +299,12 @@ impl Asker {
     }
 
     fn task(&self, partition: Partition, epoch: Epoch) -> Result<Tried, ClientError> {
+        fail_point!(BeforeCommitted);
         let committed = match self.committed(partition) {
             Ok(committed) => committed,
             Err(error) => return Ok(not_yet(&error)),
         };
+        fail_point!(AfterCommitted);
         let founding = match committed.mark {
             Some(mark) => mark.founding,
             None => match self.founding() {

@@ -13,6 +13,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 
 use crate::core::position::{Lane, Offset, Partition, TopicName};
+use crate::fail_point::fail_point;
 use crate::kafka::context::GroupChange;
 use crate::kafka::error::ClientError;
 use crate::kafka::group::GroupMetadata;
@@ -129,6 +130,7 @@ impl Source {
         self.reader.end(|_| true)?;
         self.reader.consumer().context().end();
         self.reader.consumer().unsubscribe();
+        fail_point!(Leaving);
         if !everything.is_empty() {
             // Gives control back early when the group's last change was served, by the context.
             let _ = self.reader.consumer().poll(patience);

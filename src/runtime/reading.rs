@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::core::position::{Epoch, Lane, Offset, Partition, TopicName};
 use crate::core::record::Record;
+use crate::fail_point::fail_point;
 use crate::kafka::error::ClientError;
 use crate::kafka::reader::{Begin, Fetch, LaneId, Reader};
 use crate::kafka::source::Source;
@@ -59,6 +60,7 @@ impl Reading {
         for begin in source {
             self.source.begin(partition, begin.offset)?;
         }
+        fail_point!(BetweenLanes);
         self.tiers.begin(tiers)
     }
 

@@ -13,6 +13,7 @@ use crate::core::event::{Event, StopReason, TransactionId, TransactionResult};
 use crate::core::position::{Partition, WriterId};
 use crate::core::processor::Processor;
 use crate::core::time::Monotonic;
+use crate::fail_point::fail_point;
 use crate::kafka::epochs::Epochs;
 use crate::kafka::error::ClientError;
 use crate::kafka::lookup::{Found, Lookup};
@@ -124,6 +125,7 @@ impl Worker {
         let _abort = AbortOnPanic;
         match self.work() {
             Ok(reason) => {
+                fail_point!(Drained);
                 self.account.stopped(&reason);
                 self.leave()?;
                 Ok(reason)
@@ -194,6 +196,7 @@ impl Worker {
                 self.due.push_back(Event::Handled { delivery, outcome });
             }
             Note::Transactor(Answer::Transacted { transaction, result }) => {
+                fail_point!(ResultArrived);
                 self.transacted(transaction, result);
             }
             Note::Transactor(Answer::ReadBack { transaction, marks }) => {
@@ -203,7 +206,10 @@ impl Worker {
                 return Err(WorkerError::TransactorEnded { detail });
             }
             Note::Looked(found) => self.looked(found)?,
-            Note::Drain => self.due.push_back(Event::Drain),
+            Note::Drain => {
+                fail_point!(Draining);
+                self.due.push_back(Event::Drain);
+            }
         }
         Ok(())
     }
@@ -266,6 +272,7 @@ impl Worker {
         drop(lookup);
         transactor.end();
         drop(tiers);
+        fail_point!(BeforeLeave);
         Ok(source.leave(LEAVE_WITHIN)?)
     }
 }

@@ -21,10 +21,13 @@ name = "payments"
 tiers = ["5s"]
 "#;
 
+/// Orders at fail points, where the build has any.
+const FAIL_POINT: &str = "REDRIVE_FAIL_POINT";
+
 fn redrive(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
     command.args(arguments).stdin(Stdio::null());
-    for name in ["REDRIVE_TOPOLOGY", "REDRIVE_INSTANCE", "REDRIVE_LOG_LEVEL"] {
+    for name in ["REDRIVE_TOPOLOGY", "REDRIVE_INSTANCE", "REDRIVE_LOG_LEVEL", FAIL_POINT] {
         command.env_remove(name);
     }
     command
@@ -139,4 +142,15 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn an_order_at_a_fail_point_that_is_none_is_refused_and_without_fail_points_nobody_reads_it() {
+    let (_folder, path) = file(TOPOLOGY);
+    let mut command = redrive(&["run", "-f"]);
+    let (code, _, stderr) = ended(command.arg(path).env(FAIL_POINT, "after-beginn:3=kill"));
+    assert_eq!(code, 2, "{stderr}");
+    let refused = stderr.contains("there is no fail point `after-beginn`") && stderr.contains("after-begin,");
+    assert_eq!(refused, cfg!(feature = "fail-points"), "{stderr}");
+    assert_eq!(stderr.contains(FAIL_POINT), refused, "{stderr}");
 }

@@ -28,7 +28,7 @@ impl Rule {
         match self {
             Self::ImportDirection => {
                 "a module imports only from its right: main → cli → runtime → admin → {dlq, lag} → \
-                 {kafka, codec, handler} → telemetry → topology → core"
+                 {kafka, codec, handler} → {telemetry, fail_point} → topology → core"
             }
             Self::UnplacedModule => "every module of the crate has a place in the import direction",
             Self::ImportFromItsModule => {

@@ -5,6 +5,7 @@
 mod admin;
 #[cfg(feature = "runtime")]
 mod cli;
+mod fail_points;
 #[cfg(feature = "runtime")]
 mod handlers;
 mod layers;

@@ -7,6 +7,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use rdkafka::topic_partition_list::Offset as ClientOffset;
 
 use crate::core::position::{CommitMark, Partition, TopicName};
+use crate::fail_point::fail_point;
 use crate::kafka::settings::{self, SettingsError};
 use crate::kafka::transaction::TransactorSettings;
 
@@ -49,10 +50,12 @@ impl Marks {
         for partition in partitions {
             wanted.add_partition(self.source.as_str(), partition.0);
         }
+        fail_point!(BeforeMarks);
         let found = self
             .consumer
             .committed_offsets(wanted, FETCH_WITHIN)
             .map_err(|error| MarksError::Again(error.to_string()))?;
+        fail_point!(AfterMarks);
         found
             .elements()
             .iter()

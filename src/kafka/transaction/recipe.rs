@@ -10,6 +10,7 @@ use rdkafka::topic_partition_list::Offset as ClientOffset;
 
 use crate::core::event::{AbortCause, Flaw, Suspects, Target, Transaction, TransactionResult, Write};
 use crate::core::position::{Lane, Partition, TopicName};
+use crate::fail_point::fail_point;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::producer::{Producer, SendError, Trouble};
 use crate::kafka::settings;
@@ -46,6 +47,7 @@ impl Work {
         if let Some(cause) = transaction.probe.and_then(|target| self.probe(producer, target, transaction)) {
             return Ok(TransactionResult::Aborted(cause));
         }
+        fail_point!(BeforeBegin);
         match self.prepare(producer, transaction, group, clock) {
             Ok(()) => Ok(self.commit(slot)),
             Err(fault) => Ok(self.give_up(slot, fault, clock)),
@@ -61,6 +63,7 @@ impl Work {
         clock: Stopwatch,
     ) -> Result<(), Fault> {
         producer.begin()?;
+        fail_point!(AfterBegin);
         self.produce(producer, transaction)?;
         // Between the forming of this transaction and now the group may have taken a task away.
         for task in &transaction.tasks {
@@ -70,14 +73,17 @@ impl Work {
             }
         }
         let offsets = self.offsets(transaction)?;
+        fail_point!(BeforeOffsets);
         let bound = self.settings.pipeline.policy.flow.transaction_timeout;
         loop {
             match producer.send_offsets(&offsets, group, CALL) {
-                Ok(()) => return Ok(()),
+                Ok(()) => break,
                 Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
                 Err(trouble) => return Err(trouble.into()),
             }
         }
+        fail_point!(AfterOffsets);
+        Ok(())
     }
 
     /// Queues all records and waits until the broker has them.
@@ -97,8 +103,12 @@ impl Work {
                     }
                 }
             }
+            fail_point!(AfterProduce);
         }
-        self.settle(producer, transaction, bound)
+        fail_point!(BeforeDeliveries);
+        self.settle(producer, transaction, bound)?;
+        fail_point!(AfterDeliveries);
+        Ok(())
     }
 
     /// Waits until nothing is in flight and looks at what became of it.
@@ -222,17 +232,24 @@ impl Work {
     fn commit(&mut self, slot: Slot) -> TransactionResult {
         let bound = self.settings.pipeline.policy.flow.transaction_timeout * 2;
         let clock = Stopwatch::start();
+        fail_point!(BeforeCommit);
         let trouble = loop {
             let Some(producer) = self.slots.producer(slot) else { break None };
             match producer.commit(CALL) {
-                Ok(()) => return TransactionResult::Committed,
-                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Ok(()) => {
+                    fail_point!(AfterCommit);
+                    return TransactionResult::Committed;
+                }
+                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {
+                    fail_point!(Unanswered);
+                }
                 Err(trouble) => break Some(trouble),
             }
         };
         // It must not speak again: a late request could end a later transaction (no epoch is raised per transaction).
         let detail = trouble.map(Trouble::into_detail).unwrap_or_default();
         self.slots.discard(slot, RemakeCause::Unknown, detail);
+        fail_point!(InDoubt);
         TransactionResult::Unknown
     }
 
@@ -272,9 +289,11 @@ impl Work {
     fn abort(&self, slot: Slot) -> Result<(), Trouble> {
         let bound = self.settings.pipeline.policy.flow.transaction_timeout;
         let clock = Stopwatch::start();
+        fail_point!(BeforeAbort);
         while let Some(producer) = self.slots.producer(slot) {
             match producer.abort(CALL) {
                 Ok(()) => {
+                    fail_point!(AfterAbort);
                     // What was dropped is reported, too; none of it may be counted for the next transaction.
                     return producer
                         .wait_for_deliveries(REPORT)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::fail_point::fail_point;
 use crate::kafka::producer::{InitError, Producer};
 use crate::kafka::settings as client_settings;
 use crate::kafka::stopwatch::Stopwatch;
@@ -60,6 +61,7 @@ impl Slots {
         telemetry: Arc<Telemetry>,
     ) -> Result<Self, TransactorError> {
         let first = Place::Living(make(&settings, Slot::First, START_WITHIN)?);
+        fail_point!(BetweenSlots);
         let second = Place::Living(make(&settings, Slot::Second, START_WITHIN)?);
         Ok(Self { settings, telemetry, first, second, turn: Slot::First })
     }
@@ -97,6 +99,7 @@ impl Slots {
             if self.producer(slot).is_some() {
                 continue;
             }
+            fail_point!(BeforeRemake);
             let made = make(&self.settings, slot, HEAL_WITHIN).map_err(|error| match error {
                 TransactorError::Unreachable { .. } | TransactorError::Thread { .. } => {
                     HealError::Again(error.to_string())
@@ -105,6 +108,7 @@ impl Slots {
                 | TransactorError::Authentication { .. }
                 | TransactorError::Refused { .. } => HealError::Never(error.to_string()),
             })?;
+            fail_point!(AfterRemake);
             match std::mem::replace(self.place(slot), Place::Living(made)) {
                 Place::Empty { cause, detail } => {
                     self.telemetry.emit(ProducerRemade { cause, detail: &detail });

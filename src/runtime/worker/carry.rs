@@ -2,6 +2,7 @@
 
 use crate::core::event::{AbortCause, Action, Transaction, TransactionResult};
 use crate::core::position::{Epoch, Offset, Partition};
+use crate::fail_point::fail_point;
 use crate::kafka::reader::LaneId;
 use crate::runtime::worker::{Step, UnderWay, Worker, WorkerError};
 
@@ -45,7 +46,9 @@ impl Worker {
 
     fn open(&mut self, partition: Partition, epoch: Epoch, lanes: &[Offset]) -> Result<(), WorkerError> {
         if self.epochs.is_current(partition, epoch) {
+            fail_point!(BeforeOpen);
             self.reading.open(&self.settings.transactor.pipeline, partition, lanes)?;
+            fail_point!(AfterOpen);
             self.account.opened(partition);
         }
         Ok(())
@@ -56,6 +59,7 @@ impl Worker {
         let (id, records) = (transaction.id, transaction.records);
         self.under_way = Some(UnderWay { id, records, since: self.clock.now().mono });
         if let Some(group) = self.reading.source.metadata() {
+            fail_point!(Formed);
             self.transactor.transact(transaction, group);
         } else {
             let detail = "this worker is no member of the group at the moment".to_owned();

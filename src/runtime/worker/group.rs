@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::core::event::Event;
 use crate::core::position::Partition;
+use crate::fail_point::fail_point;
 use crate::kafka::GroupChange;
 use crate::kafka::reader::LaneId;
 use crate::runtime::worker::{Reach, Revoked, SERVE_EVERY, Worker, WorkerError};
@@ -51,10 +52,12 @@ impl Worker {
     fn changed(&mut self, change: GroupChange) -> Result<(), WorkerError> {
         match change {
             GroupChange::Assigned(partitions) => {
+                fail_point!(Assigned);
                 self.account.assigned(&partitions);
                 self.due.push_back(Event::Assigned(partitions));
             }
             GroupChange::Revoked(partitions) => {
+                fail_point!(Revoked);
                 self.account.revoked(&partitions);
                 let all: BTreeSet<_> = partitions.iter().copied().collect();
                 self.revoked = Some(Revoked { open: all.clone(), all });
@@ -62,6 +65,7 @@ impl Worker {
                 self.answer_if_given()?;
             }
             GroupChange::Lost(partitions) => {
+                fail_point!(Lost);
                 self.account.lost(&partitions);
                 for partition in &partitions {
                     self.close(*partition)?;
@@ -99,6 +103,7 @@ impl Worker {
     /// The core has done with a task.
     pub(super) fn give_back(&mut self, partition: Partition) -> Result<(), WorkerError> {
         self.close(partition)?;
+        fail_point!(LanesEnded);
         if let Some(revoked) = self.revoked.as_mut() {
             revoked.open.remove(&partition);
         }
@@ -109,6 +114,7 @@ impl Worker {
     fn answer_if_given(&mut self) -> Result<(), WorkerError> {
         if let Some(revoked) = self.revoked.take_if(|revoked| revoked.open.is_empty()) {
             self.reading.source.answer(&revoked.all)?;
+            fail_point!(GivenBack);
         }
         Ok(())
     }

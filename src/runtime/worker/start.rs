@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::core::processor::Processor;
+use crate::fail_point::fail_point;
 use crate::handler::AnyHandler;
 use crate::kafka::epochs::Epochs;
 use crate::kafka::lookup::Lookup;
@@ -57,6 +58,7 @@ impl Worker {
         let wakes = Wakes::new(notes.clone());
         let wake = || -> Arc<dyn Wake> { wakes.clone() };
         let tiers = Reader::of_tiers(kafka, pipeline, wake())?;
+        fail_point!(BeforeSubscribe);
         let source = Source::subscribe(kafka, pipeline, wake())?;
         account.started(&settings.transactor.transactional_id);
         let policy = Arc::new(pipeline.policy.clone());

@@ -11,7 +11,7 @@ const LAYERS: [&[&str]; 9] = [
     &["admin"],
     &["dlq", "lag"],
     &["kafka", "codec", "handler"],
-    &["telemetry"],
+    &["telemetry", "fail_point"],
     &["topology"],
     &["core"],
 ];
