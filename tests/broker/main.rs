@@ -19,6 +19,8 @@ mod handler;
 mod process;
 #[path = "../support/produce.rs"]
 mod produce;
+#[path = "../support/proxy.rs"]
+mod proxy;
 #[path = "../support/readback.rs"]
 mod readback;
 #[path = "../support/scene.rs"]
@@ -35,9 +37,11 @@ mod watermarks;
 mod bytes_kept;
 mod end_to_end;
 mod exhausted;
+mod fail_points;
 mod kill_points;
 mod killed;
 mod local_kafka;
+mod lost_verdict;
 mod panics;
 mod positions;
 mod refused;

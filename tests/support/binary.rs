@@ -1,8 +1,10 @@
 //! The binary, run as users run it.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use redrive::fail_point::VARIABLE;
 use signal_hook::consts::{SIGCONT, SIGTERM};
 use tempfile::NamedTempFile;
 
@@ -10,6 +12,8 @@ use crate::process::eventually;
 
 /// Not among those that a program may handle.
 const SIGSTOP: i32 = 19;
+/// As above.
+const SIGKILL: i32 = 9;
 
 /// A running `redrive run`. Dropped, it is killed.
 #[derive(Debug)]
@@ -22,23 +26,29 @@ impl Binary {
     /// Starts it on the text of a topology on which it cannot work: its exit code, and what it says.
     pub(crate) fn fails(topology: &str) -> (Option<i32>, String) {
         let words = NamedTempFile::new().expect("a file");
-        let mut process = Self::run_with(topology, 0, words.reopen().expect("the same file").into());
+        let mut process = Self::run_with(topology, 0, "", words.reopen().expect("the same file").into());
         let code = process.wait().code();
         (code, std::fs::read_to_string(words.path()).expect("what it said"))
     }
 
     /// Starts it on the text of a topology.
     pub(crate) fn run(topology: &str, instance: u32) -> Self {
-        Self::run_with(topology, instance, Stdio::inherit())
+        Self::run_to(topology, instance, "")
     }
 
-    fn run_with(topology: &str, instance: u32, stderr: Stdio) -> Self {
+    /// As [`Self::run`], with orders at fail points.
+    pub(crate) fn run_to(topology: &str, instance: u32, orders: &str) -> Self {
+        Self::run_with(topology, instance, orders, Stdio::inherit())
+    }
+
+    fn run_with(topology: &str, instance: u32, orders: &str, stderr: Stdio) -> Self {
         let mut file = NamedTempFile::new().expect("a file");
         file.write_all(topology.as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
         command
             .args(["run", "--log-level", "warn", "--instance", &instance.to_string(), "-f"])
-            .arg(file.path());
+            .arg(file.path())
+            .env(VARIABLE, orders);
         let child = command.stdin(Stdio::null()).stderr(stderr).spawn().expect("run redrive");
         Self { child, _topology: file }
     }
@@ -83,6 +93,11 @@ impl Binary {
         let id = self.child.id().to_string();
         let told = Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("run kill");
         assert!(told.success());
+    }
+
+    /// Waits until it ends, and says whether SIGKILL did that.
+    pub(crate) fn was_killed(&mut self) -> bool {
+        self.wait().signal() == Some(SIGKILL)
     }
 
     /// Waits until it ends.

@@ -82,7 +82,11 @@ impl Scene {
 
     /// A pipeline with what is added to its draft, without any process.
     pub(crate) fn with(add: impl FnOnce(Draft) -> Draft) -> Self {
-        let kafka = Kafka::shared();
+        Self::on(Kafka::shared(), add)
+    }
+
+    /// As [`Self::with`], on other brokers than the shared one.
+    pub(crate) fn on(kafka: &'static Kafka, add: impl FnOnce(Draft) -> Draft) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let handler = runtime.block_on(HttpHandler::start("/work", answer)).expect("a handler");
         let draft = add(Draft::new(kafka, PARTITIONS).http(&handler.url).drain("30s"));
@@ -109,6 +113,11 @@ impl Scene {
     /// Starts a process.
     pub(crate) fn run(&self, instance: u32) -> Binary {
         Binary::run(&self.text, instance)
+    }
+
+    /// Starts a process with orders at fail points.
+    pub(crate) fn run_to(&self, instance: u32, orders: &str) -> Binary {
+        Binary::run_to(&self.text, instance, orders)
     }
 
     pub(crate) fn output(&self) -> &str {

@@ -19,6 +19,7 @@ pub(crate) struct Draft {
     tiers: Vec<String>,
     retry: Vec<String>,
     properties: Vec<String>,
+    workers: Vec<String>,
     drain: &'static str,
     partitions: i32,
 }
@@ -37,6 +38,7 @@ impl Draft {
             tiers: Vec::new(),
             retry: Vec::new(),
             properties: Vec::new(),
+            workers: Vec::new(),
             drain: "5s",
             partitions,
         }
@@ -81,6 +83,12 @@ impl Draft {
         self
     }
 
+    /// A further key of `workers`, with its value as TOML.
+    pub(crate) fn workers(mut self, key: &str, value: &str) -> Self {
+        self.workers.push(format!("{key} = {value}\n"));
+        self
+    }
+
     /// How long it may finish what runs when it is told to end.
     pub(crate) const fn drain(mut self, drain: &'static str) -> Self {
         self.drain = drain;
@@ -111,6 +119,7 @@ impl Draft {
         let passthrough = || format!("passthrough = {{ fail = [{}] }}", self.fail.join(", "));
         let handler = self.handler.clone().unwrap_or_else(passthrough);
         let (tiers, retry, properties) = (tiers.join(", "), self.retry.concat(), self.properties.concat());
+        let workers = self.workers.concat();
         format!(
             r#"app = "test"
 
@@ -140,7 +149,7 @@ replication = 1
 [pipeline.{name}.workers]
 session-timeout = "6s"
 drain = "{drain}"
-"#
+{workers}"#
         )
     }
 
