@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// An invariant of the core. Checked by the simulation, by properties, and while running: there a breach is counted
-/// and reported.
+/// An invariant of the core. All are checked by the simulation and by properties; R1 to R4, R6, R8 and R9 while running,
+/// too, as far as that costs nothing for a record: there a breach is counted and reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InvariantId {
     /// A committed transaction holds one fate for each record between the old and the new committed offset.

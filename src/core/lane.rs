@@ -44,6 +44,8 @@ pub(crate) struct Pending {
     pub(crate) key: Option<u64>,
     /// When it was due; `None` on the source lane.
     pub(crate) due: Option<Timestamp>,
+    /// When its lane could hand it on; `None` at once.
+    pub(crate) release: Option<Monotonic>,
     /// When its first execution in this delivery began.
     pub(crate) began: Option<Monotonic>,
     /// Executions of this delivery that were begun.

@@ -18,6 +18,7 @@ use crate::core::random::Random;
 use crate::core::task::{Phase, Task};
 use crate::core::time::{Monotonic, Now};
 
+mod check;
 mod commit;
 mod deliver;
 mod give_back;

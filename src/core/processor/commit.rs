@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::check::{self, Ended};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::suspect::{Found, Writers};
 use super::write::write_of;
@@ -44,14 +45,16 @@ pub(super) struct Open {
 }
 
 #[derive(Debug)]
-struct OpenTask {
-    partition: Partition,
+pub(super) struct OpenTask {
+    pub(super) partition: Partition,
     epoch: Epoch,
     sequence: Sequence,
-    offsets: Vec<(Lane, Offset)>,
+    pub(super) offsets: Vec<(Lane, Offset)>,
     /// How many records of each lane are in it, by [`Lane::index`].
-    counts: Vec<usize>,
+    pub(super) counts: Vec<usize>,
     carries: Carries,
+    /// Whether the group has taken the task since.
+    pub(super) lost: bool,
 }
 
 /// What of a task is in a transaction.
@@ -81,6 +84,12 @@ impl Open {
     /// Whether a task is part of it.
     pub(super) fn holds(&self, partition: Partition, epoch: Epoch) -> bool {
         self.tasks.iter().any(|task| task.partition == partition && task.epoch == epoch)
+    }
+
+    /// The group has taken a task.
+    pub(super) fn lose(&mut self, partition: Partition, epoch: Epoch) {
+        let of = |task: &&mut OpenTask| task.partition == partition && task.epoch == epoch;
+        self.tasks.iter_mut().filter(of).for_each(|task| task.lost = true);
     }
 }
 
@@ -188,7 +197,7 @@ impl Processor {
             let mark = CommitMark { sequence: task.sequence, writer: self.writer, founding: task.founding };
             commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
             let (epoch, sequence) = (task.epoch, task.sequence);
-            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, counts, carries });
+            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, counts, carries, lost: false });
         }
         if commits.is_empty() {
             self.pace.wanted.clear();
@@ -329,14 +338,19 @@ impl Processor {
         let Some(open) = self.open.take() else { return };
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
         let mut unblocked: Option<Target> = None;
-        let mut begun = Vec::new();
+        let (mut begun, mut breaches) = (Vec::new(), Vec::new());
         let mut written = false;
-        for OpenTask { partition, epoch, offsets, carries, .. } in open.tasks {
+        for of_task in open.tasks {
+            let (partition, epoch) = (of_task.partition, of_task.epoch);
+            let ended = if committed(partition) { Ended::Committed } else { Ended::Aborted };
             let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
+                breaches.extend(check::ownership(&of_task));
                 continue;
             };
+            breaches.extend(check::prefix(task, &of_task, ended));
+            let OpenTask { offsets, carries, .. } = of_task;
             self.touched.insert(partition);
-            if !committed(partition) {
+            if ended == Ended::Aborted {
                 task.lanes.iter_mut().for_each(|lane| lane.in_transaction = 0);
                 if task.phase == Phase::Starting {
                     self.pace.wanted.insert(partition);
@@ -369,6 +383,7 @@ impl Processor {
         if written && !open.tried.is_empty() {
             self.search.narrowed(&open.tried);
         }
+        breaches.into_iter().for_each(|(id, detail)| self.broken(id, detail));
         begun.into_iter().for_each(|partition| self.begin(partition));
         if !fates.is_empty() {
             let fate = |((partition, lane, kind), count)| Fate { partition, lane, kind, count };

@@ -19,7 +19,7 @@ use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
 use crate::core::route::{self, Next, Step};
-use crate::core::time::Now;
+use crate::core::time::{Monotonic, Now};
 
 /// The reason of a dead letter whose handler wrote to an output that the topology does not have.
 const NO_OUTPUT: ReasonName = ReasonName::from_static("no-such-output");
@@ -58,17 +58,17 @@ impl Processor {
     pub(super) fn admit(&mut self, partition: Partition, now: Now) {
         // What operators want comes first, then the tiers: their records have waited.
         for lane in self.policy.lanes().skip(1).chain([Lane::Source]) {
-            while let Some((record, epoch)) = self.next_due(partition, lane, now) {
+            while let Some((Unread { record, release }, epoch)) = self.next_due(partition, lane, now) {
                 let id = DeliveryId { partition, epoch, lane, offset: record.offset };
                 let look = self.look(id, record, now);
-                self.enter(id, look, now);
+                self.enter(id, look, release, now);
             }
             self.ask_for_more(partition, lane, now);
         }
     }
 
     /// The record at the front of a lane, if it is due and there is room for it.
-    fn next_due(&mut self, partition: Partition, lane: Lane, now: Now) -> Option<(Record, Epoch)> {
+    fn next_due(&mut self, partition: Partition, lane: Lane, now: Now) -> Option<(Unread, Epoch)> {
         let window = self.policy.flow.window;
         let task = self.tasks.get_mut(&partition).filter(|task| task.processes())?;
         if task.room(lane, window) == 0 {
@@ -83,7 +83,7 @@ impl Processor {
             }
             return None;
         }
-        state.unread.pop_front().map(|unread| (unread.record, epoch))
+        state.unread.pop_front().map(|unread| (unread, epoch))
     }
 
     fn ask_for_more(&mut self, partition: Partition, lane: Lane, now: Now) {
@@ -102,7 +102,7 @@ impl Processor {
     }
 
     /// Puts a record into the window: settled, with the handler, or behind the record of its key.
-    fn enter(&mut self, id: DeliveryId, look: Look, now: Now) {
+    fn enter(&mut self, id: DeliveryId, look: Look, release: Option<Monotonic>, now: Now) {
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         let (envelope, due) = match look {
             Look::Deliver { envelope, due } => (envelope, due),
@@ -125,7 +125,7 @@ impl Processor {
             }
             None => Ahead::Nothing,
         };
-        let pending = Pending { envelope: Arc::new(envelope), key, due, began: None, executions: 0 };
+        let pending = Pending { envelope: Arc::new(envelope), key, due, release, began: None, executions: 0 };
         let Some(lane) = task.lane(id.lane) else { return };
         lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
         match ahead {
@@ -161,9 +161,11 @@ impl Processor {
             due: pending.due,
             lateness: pending.due.filter(|_| first).map(|due| now.wall.since(due)),
         };
+        let release = pending.release.filter(|_| first);
         entry.stage = Stage::Running(pending);
         task.running = task.running.saturating_add(1);
         self.running = self.running.saturating_add(1);
+        self.check_due(id, release, now);
         self.actions.push_back(Action::Handle(Box::new(delivery)));
     }
 
@@ -248,7 +250,7 @@ impl Processor {
     }
 
     /// Decides a record's fate, and lets the next record of its key go on.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         id: DeliveryId,
         envelope: Arc<Envelope>,
@@ -257,6 +259,7 @@ impl Processor {
         now: Now,
     ) {
         self.settled = self.settled.saturating_add(1);
+        self.check_attempts(id, &envelope, &fate);
         let settled = Settled { id, envelope, fate, form: Form::Whole, order: self.settled, at: now.mono };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         let Some(lane) = task.lane(id.lane) else { return };
@@ -274,11 +277,10 @@ impl Processor {
         }
         let Some(key) = key else { return };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
-        match task.keys.get_mut(&key).and_then(VecDeque::pop_front) {
-            Some((lane, offset)) => self.execute(DeliveryId { lane, offset, ..id }, now),
-            None => {
-                task.keys.remove(&key);
-            }
+        match task.keys.get_mut(&key).map(VecDeque::pop_front) {
+            Some(Some((lane, offset))) => self.execute(DeliveryId { lane, offset, ..id }, now),
+            Some(None) => drop(task.keys.remove(&key)),
+            None => self.key_was_free(id),
         }
     }
 }

@@ -49,6 +49,9 @@ impl Processor {
     /// Kafka has given tasks to somebody else already: nothing of them is ours any more.
     pub(super) fn lost(&mut self, partitions: &[Partition]) {
         for partition in partitions {
+            if let (Some(open), Some(task)) = (self.open.as_mut(), self.tasks.get(partition)) {
+                open.lose(*partition, task.epoch);
+            }
             self.forget(*partition);
         }
     }
@@ -86,7 +89,7 @@ impl Processor {
         }
     }
 
-    fn forget(&mut self, partition: Partition) {
+    pub(super) fn forget(&mut self, partition: Partition) {
         if let Some(task) = self.tasks.remove(&partition) {
             self.running = self.running.saturating_sub(task.running);
             self.pace.wanted.remove(&partition);

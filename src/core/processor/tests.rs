@@ -17,6 +17,7 @@ use crate::core::time::Timestamp;
 mod commit;
 mod deliver;
 mod give_back;
+mod invariant;
 mod refused;
 mod suspect;
 
