@@ -10,9 +10,10 @@ use std::time::Duration;
 use rdkafka::error::KafkaError;
 
 use crate::core::position::TopicName;
+use crate::core::time::in_words;
 use crate::kafka::settings::SettingsError;
 use crate::kafka::stopwatch::Stopwatch;
-use crate::topology::model::Topology;
+use crate::topology::model::{Pipeline, Protocol, Topology};
 
 mod brokers;
 pub(crate) mod drained;
@@ -70,6 +71,19 @@ pub(crate) enum VerifyError {
     /// The brokers could not be asked.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// The brokers would give a member up while its transaction is still open.
+    #[error(
+        "group `{group}`: `consumer.session.timeout.ms` of the brokers is `{session}`, not longer than `transaction-timeout` \
+         `{transaction}`\nhint: raise the one for this group, or lower the other under [pipeline.NAME.workers]"
+    )]
+    Session {
+        /// Which group.
+        group: String,
+        /// The brokers' session timeout.
+        session: String,
+        /// Our transaction timeout.
+        transaction: String,
+    },
     /// Some topics are not as they must be.
     #[error("the topics are not as the topology needs them:{list}\nhint: {hint}")]
     Topics {
@@ -98,6 +112,8 @@ pub(crate) struct VerifiedPipeline {
     pub(crate) partitions: usize,
     /// The smallest `max.message.bytes` of the topics that it writes.
     pub(crate) batch_bytes: usize,
+    /// The session timeout of its group where that is the brokers' own; `None`: it is the members', or they do not say.
+    pub(crate) session: Option<Duration>,
 }
 
 /// Compares the topology with the brokers' topics.
@@ -109,6 +125,15 @@ pub(crate) fn plan(topology: &Topology) -> Result<Plan, AdminError> {
         let pipeline = topology.pipelines.iter().find(|pipeline| pipeline.name == step.pipeline);
         if let Some(pipeline) = pipeline {
             *waiting = Some(brokers.waiting(&topology.kafka, pipeline, &step.topic, *partitions)?);
+        }
+    }
+    for pipeline in &topology.pipelines {
+        match session(&brokers, topology, pipeline) {
+            Ok(_) => {}
+            Err(VerifyError::Admin(error)) => return Err(error),
+            Err(refused @ (VerifyError::Session { .. } | VerifyError::Topics { .. })) => {
+                plan.add_warning(&pipeline.group, refused.to_string());
+            }
         }
     }
     Ok(plan)
@@ -154,14 +179,38 @@ pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
         return Err(VerifyError::Topics { list, hint });
     }
     let pipelines = topology.pipelines.iter().map(|pipeline| {
+        let session = session(&brokers, topology, pipeline)?;
         let partitions = found.get(&pipeline.source).map_or(0, plan::Found::partitions);
         let batch_bytes = wanted::written(pipeline)
             .filter_map(|topic| found.get(topic).and_then(plan::Found::max_message_bytes))
             .min()
             .unwrap_or(wanted::BROKERS_OWN_MAX_MESSAGE_BYTES);
-        (pipeline.name.clone(), VerifiedPipeline { partitions, batch_bytes })
+        Ok((pipeline.name.clone(), VerifiedPipeline { partitions, batch_bytes, session }))
     });
-    Ok(Verified { offsets_retention: brokers.offsets_retention()?, drained, pipelines: pipelines.collect() })
+    let pipelines = pipelines.collect::<Result<_, VerifyError>>()?;
+    Ok(Verified { offsets_retention: brokers.offsets_retention()?, drained, pipelines })
+}
+
+/// The session timeout that the brokers have for the group of a pipeline. No transaction may outlive it: the next owner of
+/// its partitions would wait for it.
+fn session(
+    brokers: &Brokers,
+    topology: &Topology,
+    pipeline: &Pipeline,
+) -> Result<Option<Duration>, VerifyError> {
+    let session = match topology.kafka.protocol {
+        Protocol::Classic => None,
+        Protocol::Consumer => brokers.group_session(&pipeline.group)?,
+    };
+    let transaction = pipeline.policy.flow.transaction_timeout;
+    match session {
+        Some(session) if session <= transaction => Err(VerifyError::Session {
+            group: pipeline.group.clone(),
+            session: in_words(session),
+            transaction: in_words(transaction),
+        }),
+        Some(_) | None => Ok(session),
+    }
 }
 
 type Topics = BTreeMap<TopicName, plan::Found>;

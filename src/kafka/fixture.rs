@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
 use crate::core::position::TopicName;
 use crate::topology::model::{
-    Cleanup, HandlerSpec, Http, Kafka, OwnTopic, Passthrough, Pipeline, Start, Tier, TopicSettings, Topology,
-    Workers,
+    Cleanup, HandlerSpec, Http, Kafka, Membership, OwnTopic, Passthrough, Pipeline, Protocol, Start, Tier,
+    TopicSettings, Topology, Workers,
 };
 
 pub(crate) fn kafka(bootstrap: &str) -> Kafka {
-    Kafka { bootstrap: vec![bootstrap.to_owned()], properties: BTreeMap::new() }
+    Kafka { bootstrap: vec![bootstrap.to_owned()], protocol: Protocol::Classic, properties: BTreeMap::new() }
 }
 
 /// A topology of that pipeline alone.
@@ -86,6 +86,10 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         control: own("control", Cleanup::Delete(week)),
         cases: own("cases", Cleanup::CompactDelete(week * 6)),
         topics: TopicSettings { replication: None, min_isr: None },
-        workers: Workers { threads: 1, session_timeout: Duration::from_secs(15) },
+        workers: Workers {
+            threads: 1,
+            session_timeout: Duration::from_secs(15),
+            membership: Membership::Dynamic,
+        },
     }
 }

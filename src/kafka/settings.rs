@@ -7,7 +7,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 
-use crate::topology::model::{Kafka, Pipeline, Shown};
+use crate::topology::model::{Kafka, Membership, Pipeline, Protocol, Shown};
 
 /// The client's own bound for the time between two polls. A worker polls every 100 ms; the client refuses a bound that is
 /// shorter than the session.
@@ -34,21 +34,31 @@ pub(crate) enum SettingsError {
     },
 }
 
-/// The consumer that subscribes to the source and is the group's member.
-pub(super) fn source_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig {
+/// The consumer that subscribes to the source and is the group's member. `name` is the same after a restart, and no other
+/// living worker's.
+pub(super) fn source_consumer(kafka: &Kafka, pipeline: &Pipeline, name: &str) -> ClientConfig {
     let session = pipeline.workers.session_timeout;
-    Layers::of(kafka, &pipeline.group)
+    let layers = Layers::of(kafka, &pipeline.group)
         .consumer_defaults()
         // Per partition, since queues are split: enough to hide one fetch, little enough for many partitions.
         .default("queued.min.messages", "1000")
         .default("queued.max.messages.kbytes", "4096")
         .user(kafka)
         .consumer(&pipeline.group)
-        .ours("partition.assignment.strategy", "cooperative-sticky")
-        .ours("session.timeout.ms", &millis(session))
-        .ours("heartbeat.interval.ms", &millis(session / 5))
-        .ours("max.poll.interval.ms", &millis(session.max(MAX_POLL_INTERVAL)))
-        .done(kafka)
+        .ours("max.poll.interval.ms", &millis(session.max(MAX_POLL_INTERVAL)));
+    let layers = match pipeline.workers.membership {
+        Membership::Dynamic => layers,
+        Membership::Static => layers.ours("group.instance.id", name),
+    };
+    match kafka.protocol {
+        Protocol::Classic => layers
+            .ours("partition.assignment.strategy", "cooperative-sticky")
+            .ours("session.timeout.ms", &millis(session))
+            .ours("heartbeat.interval.ms", &millis(session / 5)),
+        // The client refuses the three above: they are the brokers' (KIP-848).
+        Protocol::Consumer => layers.ours("group.protocol", "consumer"),
+    }
+    .done(kafka)
 }
 
 /// The consumer that reads the lanes: of the same group, never subscribed.

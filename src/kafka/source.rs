@@ -34,14 +34,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Makes the consumer and subscribes it to the pipeline's source and nothing else.
+    /// Makes the consumer and subscribes it to the pipeline's source and nothing else. `name` is the member's where
+    /// membership is static.
     pub(crate) fn subscribe(
         kafka: &Kafka,
         pipeline: &Pipeline,
+        name: &str,
         wake: Arc<dyn Wake>,
     ) -> Result<Self, ClientError> {
         let topic = &pipeline.source;
-        let reader = Reader::new(CLIENT, &settings::source_consumer(kafka, pipeline), kafka, wake)?;
+        let reader = Reader::new(CLIENT, &settings::source_consumer(kafka, pipeline, name), kafka, wake)?;
         let subscribed = reader.consumer().subscribe(&[topic.as_str()]);
         subscribed.map_err(|source| ClientError::Call { client: CLIENT, call: "subscribe", source })?;
         Ok(Self { reader, topic: topic.clone(), held: BTreeSet::new() })

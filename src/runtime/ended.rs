@@ -110,6 +110,7 @@ impl From<VerifyError> for RunError {
                 Ended::BadConfiguration
             }
             VerifyError::Topics { .. }
+            | VerifyError::Session { .. }
             | VerifyError::Admin(
                 AdminError::Unreachable { .. } | AdminError::Refused { .. } | AdminError::NotSeen { .. },
             ) => Ended::NeedsPerson,

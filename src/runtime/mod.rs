@@ -161,12 +161,17 @@ fn spawn(
     })
 }
 
-/// The pipeline with what only the brokers know: which tiers are left to be drained; offsets of idle lanes are committed four times while they are kept.
+/// The pipeline with what only the brokers know: which tiers are left to be drained; offsets of idle lanes are committed four
+/// times while they are kept, and a task is given back well within the session.
 fn tuned(pipeline: &Pipeline, verified: &Verified) -> Pipeline {
     let mut pipeline = pipeline.clone().draining(verified.drained.of(&pipeline.name).to_vec());
     if let Some(kept) = verified.offsets_retention {
         let flow = &mut pipeline.policy.flow;
         flow.recommit = flow.recommit.min(kept / 4);
+    }
+    if let Some(session) = verified.pipelines.get(&pipeline.name).and_then(|found| found.session) {
+        pipeline.workers.session_timeout = session;
+        pipeline.policy.flow.revoke = session / 3;
     }
     pipeline
 }

@@ -40,8 +40,6 @@ codes! {
     WrongType = "wrong-type",
     /// A word that is not in the list the key takes.
     UnknownWord = "unknown-word",
-    /// A value that redrive does not do.
-    NotSupported = "not-supported",
     /// A number or a time beyond its bounds.
     OutOfRange = "out-of-range",
     /// A time that is not like `"5s"`.
@@ -80,6 +78,8 @@ codes! {
     CapBelowBase = "cap-below-base",
     /// A transaction that may outlive its session.
     TransactionTimeout = "transaction-timeout",
+    /// A session timeout where the brokers have it.
+    SessionOfBrokers = "session-of-brokers",
     /// More replicas must agree than there are.
     MinIsr = "min-isr",
     /// A client property that carries a guarantee.

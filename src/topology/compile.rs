@@ -11,7 +11,7 @@ use crate::topology::diagnostic::{Diagnostic, Diagnostics};
 use crate::topology::environment::Environment;
 use crate::topology::kafka;
 use crate::topology::keys;
-use crate::topology::model::{Http, OwnTopic, Pipeline, Topology};
+use crate::topology::model::{Http, OwnTopic, Pipeline, Protocol, Topology};
 use crate::topology::name::check_part;
 use crate::topology::neighbour;
 use crate::topology::pipeline;
@@ -65,13 +65,19 @@ fn topology(reading: &Reading<'_>, top: &Section<'_>) -> Read<Topology> {
     let listen = or(http.field("listen"), LISTEN, |field| {
         field.told(reading).and_then(|told| address::listener(reading, &told))
     });
+    let protocol = kafka.as_ref().ok().map(|kafka| kafka.protocol);
     let named = app.as_ref().map(|(audit, app)| (audit, app.as_str())).map_err(|reported| *reported);
-    let pipelines = pipelines(reading, top, named);
+    let pipelines = pipelines(reading, top, named, protocol);
     let ((audit, app), pipelines) = (app?, pipelines?);
     Ok(Topology { app, kafka: kafka?, http: Http { listen }, audit, pipelines })
 }
 
-fn pipelines(reading: &Reading<'_>, top: &Section<'_>, app: Read<(&OwnTopic, &str)>) -> Read<Vec<Pipeline>> {
+fn pipelines(
+    reading: &Reading<'_>,
+    top: &Section<'_>,
+    app: Read<(&OwnTopic, &str)>,
+    protocol: Option<Protocol>,
+) -> Read<Vec<Pipeline>> {
     let defaults = top.section(reading, "defaults", keys::DEFAULTS);
     let section = top.open_section(reading, "pipeline");
     section.whole?;
@@ -82,7 +88,8 @@ fn pipelines(reading: &Reading<'_>, top: &Section<'_>, app: Read<(&OwnTopic, &st
         return Err(reading.report_with_hint(Code::MissingKey, &top.key_at, message, hint));
     }
     let name = app.map(|(_, name)| name);
-    let drafts: Vec<_> = fields.iter().map(|field| pipeline::read(reading, field, &defaults, name)).collect();
+    let drafts: Vec<_> =
+        fields.iter().map(|field| pipeline::read(reading, field, &defaults, name, protocol)).collect();
     let complete: Read<()> =
         drafts.iter().try_for_each(|draft| draft.as_ref().map(|_| ()).map_err(|reported| *reported));
     let drafts: Vec<_> = drafts.into_iter().flatten().collect();

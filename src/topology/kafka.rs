@@ -7,10 +7,11 @@ use toml::de::DeValue;
 use crate::topology::address;
 use crate::topology::code::Code;
 use crate::topology::keys;
-use crate::topology::model::{Kafka, Shown, Text};
+use crate::topology::model::{Kafka, Protocol, Shown, Text};
 use crate::topology::reading::{Read, Reading};
 use crate::topology::secret::holds_secret;
 use crate::topology::section::{Field, Section};
+use crate::topology::value::or;
 
 /// Client properties that redrive sets itself, and what would not hold without.
 /// A name that ends with a dot stands for all that begin with it.
@@ -18,10 +19,10 @@ const FORBIDDEN: [(&str, &str); 41] = [
     ("bootstrap.servers", "`kafka.bootstrap` names the brokers, for every client alike"),
     ("metadata.broker.list", "`kafka.bootstrap` names the brokers, for every client alike"),
     ("group.id", "positions belong to the group `<app>.<pipeline>`"),
-    ("group.instance.id", "each member of the group needs an identity of its own"),
+    ("group.instance.id", "`workers.static-membership` gives each member an identity of its own"),
     ("group.protocol", "`kafka.protocol` says how the group agrees"),
     ("group.remote.assignor", "`kafka.protocol` says how the group agrees"),
-    ("partition.assignment.strategy", "tasks move in order, a few at a time (cooperative-sticky)"),
+    ("partition.assignment.strategy", "tasks move in order, a few at a time"),
     ("session.timeout.ms", "`workers.session-timeout` is longer than any transaction"),
     ("heartbeat.interval.ms", "a member that lives is never taken for dead"),
     ("max.poll.interval.ms", "a member that lives is never taken for dead"),
@@ -79,22 +80,22 @@ const FORBIDDEN: [(&str, &str); 41] = [
     ),
 ];
 
+const PROTOCOLS: [(&str, Protocol); 2] = [("classic", Protocol::Classic), ("consumer", Protocol::Consumer)];
+
 /// Reads `[kafka]`.
 pub(crate) fn read(reading: &Reading<'_>, top: &Section<'_>) -> Read<Kafka> {
     let section = top.section(reading, "kafka", keys::KAFKA);
     let bootstrap = section
         .required(reading, "bootstrap", "bootstrap = [\"localhost:9092\"]")
         .and_then(|field| bootstrap(reading, &field));
-    if let Some(protocol) = section.field("protocol") {
-        read_protocol(reading, &protocol);
-    }
+    let protocol = or(section.field("protocol"), Protocol::Classic, |field| field.word(reading, &PROTOCOLS));
     let mut properties = BTreeMap::new();
     for field in section.open_section(reading, "properties").fields() {
         if let Ok(value) = property(reading, &field) {
             properties.insert(field.name.to_owned(), value);
         }
     }
-    Ok(Kafka { bootstrap: bootstrap?, properties })
+    Ok(Kafka { bootstrap: bootstrap?, protocol, properties })
 }
 
 fn bootstrap(reading: &Reading<'_>, field: &Field<'_>) -> Read<Vec<String>> {
@@ -112,21 +113,6 @@ fn bootstrap(reading: &Reading<'_>, field: &Field<'_>) -> Read<Vec<String>> {
         .map(|item| item.told(reading).and_then(|told| address::brokers(reading, &told)))
         .collect();
     brokers.into_iter().collect::<Read<Vec<_>>>().map(|brokers| brokers.concat())
-}
-
-fn read_protocol(reading: &Reading<'_>, field: &Field<'_>) {
-    let Ok(told) = field.told(reading) else { return };
-    if told.text == "consumer" {
-        reading.report_with_hint(
-            Code::NotSupported,
-            &told.at,
-            "protocol `consumer` (KIP-848) is not supported by this version",
-            "write `classic`, or leave `protocol` out",
-        );
-        return;
-    }
-    // Nothing follows from the one protocol that is left; a word that is none has been told.
-    let _ = field.word_of(reading, &told, &[("classic", ())]);
 }
 
 fn property(reading: &Reading<'_>, field: &Field<'_>) -> Read<Text> {

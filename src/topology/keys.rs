@@ -59,7 +59,15 @@ pub(crate) const TOPICS: Keys =
     Keys { table: "pipeline.NAME.topics", names: &["replication", "min-isr", "tier-retention", "names"] };
 pub(crate) const WORKERS: Keys = Keys {
     table: "pipeline.NAME.workers",
-    names: &["threads", "window", "commit-interval", "drain", "session-timeout", "transaction-timeout"],
+    names: &[
+        "threads",
+        "window",
+        "commit-interval",
+        "drain",
+        "session-timeout",
+        "transaction-timeout",
+        "static-membership",
+    ],
 };
 pub(crate) const TEXT: Keys = Keys { table: "strings", names: &["env", "default", "file"] };
 

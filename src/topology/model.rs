@@ -32,8 +32,19 @@ pub struct Topology {
 pub struct Kafka {
     /// `host:port` of the brokers to begin with.
     pub bootstrap: Vec<String>,
+    /// How the members of a group agree who gets which partitions.
+    pub protocol: Protocol,
     /// Further properties of the client; none that carries a guarantee.
     pub properties: BTreeMap<String, Text>,
+}
+
+/// How the members of a group agree who gets which partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Among themselves, all at a time; each says how long it may be silent.
+    Classic,
+    /// The broker decides for each by itself (KIP-848), and says how long each may be silent.
+    Consumer,
 }
 
 /// A string of the topology that may be secret; its `Debug` and `Display` hide it where it is.
@@ -258,8 +269,20 @@ pub struct FailRule {
 pub struct Workers {
     /// Worker threads in this process.
     pub threads: usize,
-    /// Kafka's session timeout of the group's members.
+    /// After so long a silence a member is given up. With [`Protocol::Consumer`] what brokers take that are not told
+    /// otherwise, until they are asked.
     pub session_timeout: Duration,
+    /// What a worker is to its group after a restart.
+    pub membership: Membership,
+}
+
+/// What a worker is to its group after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// A new member; what the one before it had waits for that one's session to end, or for its leave.
+    Dynamic,
+    /// The same member (KIP-345): it has at once what it had.
+    Static,
 }
 
 impl Pipeline {

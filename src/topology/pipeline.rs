@@ -12,7 +12,7 @@ use crate::core::record::HeaderName;
 use crate::topology::code::Code;
 use crate::topology::handler;
 use crate::topology::keys;
-use crate::topology::model::{HandlerSpec, Pipeline, Start};
+use crate::topology::model::{HandlerSpec, Pipeline, Protocol, Start};
 use crate::topology::moment;
 use crate::topology::name::{check_part, topic};
 use crate::topology::reading::{Place, Read, Reading};
@@ -31,12 +31,13 @@ pub(crate) struct Draft {
     pub(crate) pipeline: Read<Pipeline>,
 }
 
-/// Reads one pipeline of an app; without the app's name its topics have none.
+/// Reads one pipeline of an app; without the app's name its topics have none, without a protocol nothing is said of it.
 pub(crate) fn read(
     reading: &Reading<'_>,
     field: &Field<'_>,
     defaults: &Section<'_>,
     app: Read<&str>,
+    protocol: Option<Protocol>,
 ) -> Read<Draft> {
     let section = field.section(reading, keys::PIPELINE)?.with_defaults(defaults);
     let name = field.name.to_owned();
@@ -52,7 +53,7 @@ pub(crate) fn read(
     let named_outputs = outputs(reading, &section, &handler);
     let identity = identity(reading, &section);
     let retry = Retry::read(reading, &section);
-    let (workers, flow) = workers::read(reading, &section);
+    let (workers, flow) = workers::read(reading, &section, protocol);
     let mut own = Vec::new();
     let topics = topics::read(
         reading,

@@ -216,6 +216,15 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// What `false` and `true` stand for.
+    pub(crate) fn switch<T>(&self, reading: &Reading<'_>, off: T, on: T) -> Read<T> {
+        match self.value.as_bool() {
+            Some(true) => Ok(on),
+            Some(false) => Ok(off),
+            None => Err(self.wrong_type(reading, "`true` or `false`")),
+        }
+    }
+
     /// A word out of a list.
     pub(crate) fn word<T: Copy>(&self, reading: &Reading<'_>, words: &[(&str, T)]) -> Read<T> {
         let told = self.told(reading)?;

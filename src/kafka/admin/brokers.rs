@@ -184,6 +184,19 @@ impl Brokers {
         Ok(minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60))))
     }
 
+    /// After which silence a group that the brokers lead (KIP-848) gives a member up; `None` where they do not say or we
+    /// may not ask.
+    pub(super) fn group_session(&self, group: &str) -> Result<Option<Duration>, AdminError> {
+        let Ok(resource) = self.describe(ResourceSpecifier::Group(group))? else {
+            return Ok(None);
+        };
+        let millis = resource
+            .get("consumer.session.timeout.ms")
+            .and_then(|entry| entry.value.as_ref())
+            .and_then(|value| value.parse().ok());
+        Ok(millis.map(Duration::from_millis))
+    }
+
     fn describe(
         &self,
         resource: ResourceSpecifier<'_>,

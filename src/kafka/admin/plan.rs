@@ -126,7 +126,7 @@ pub(crate) struct Problem {
 /// What works, but not as well as it should.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Warning {
-    /// The topic.
+    /// The topic, or the group.
     pub(crate) topic: String,
     /// What is not as it should be.
     pub(crate) text: String,
@@ -202,6 +202,10 @@ impl Plan {
                 Verdict::Changes
             }
         })
+    }
+
+    pub(super) fn add_warning(&mut self, about: &str, text: String) {
+        self.warnings.push(Warning { topic: about.to_owned(), text });
     }
 
     fn warn(&mut self, wanted: &Wanted, here: &Found, change: &Change) {

@@ -52,7 +52,27 @@ fn a_verified_topology_says_what_the_workers_need() {
 
     let verified = verify(&topology).unwrap();
     assert_eq!(verified.offsets_retention, Some(Duration::from_secs(7 * 24 * 3600)));
-    assert_eq!(verified.pipelines[name], VerifiedPipeline { partitions: 4, batch_bytes: 300_000 });
+    assert_eq!(
+        verified.pipelines[name],
+        VerifiedPipeline { partitions: 4, batch_bytes: 300_000, session: None }
+    );
+}
+
+#[test]
+fn a_transaction_must_not_outlive_the_session_that_the_brokers_have() {
+    let mut topology = fresh(Kafka::shared());
+    topology.kafka.protocol = Protocol::Consumer;
+    apply(&topology, &plan(&topology).unwrap()).unwrap();
+    let name = topology.pipelines[0].name.clone();
+    // What a broker takes that is not told otherwise.
+    let session = Duration::from_secs(45);
+    assert_eq!(verify(&topology).unwrap().pipelines[&name].session, Some(session));
+
+    topology.pipelines[0].policy.flow.transaction_timeout = session;
+
+    assert!(plan(&topology).unwrap().warnings().iter().any(|warning| warning.topic == format!("t.{name}")));
+    let refused = verify(&topology).unwrap_err().to_string();
+    assert!(refused.contains(&format!("group `t.{name}`")) && refused.contains("`45s`"), "{refused}");
 }
 
 #[test]

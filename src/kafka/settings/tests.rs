@@ -16,7 +16,7 @@ fn with(property: &str, value: &str, shown: Shown) -> Kafka {
 #[test]
 fn the_client_takes_the_settings_of_every_kind() {
     let (kafka, pipeline) = (fixture::kafka("127.0.0.1:1"), fixture::pipeline("p"));
-    for config in [source_consumer(&kafka, &pipeline), lane_consumer(&kafka, &pipeline)] {
+    for config in [source_consumer(&kafka, &pipeline, "t.p.0.0"), lane_consumer(&kafka, &pipeline)] {
         let made: Result<BaseConsumer<_>, _> = create(&config, DefaultConsumerContext, &kafka);
         assert_eq!(made.err(), None);
     }
@@ -31,10 +31,10 @@ fn users_overrule_defaults_and_never_what_carries_a_guarantee() {
     let pipeline = fixture::pipeline("p");
 
     let kafka = with("fetch.wait.max.ms", "7", Shown::Plain);
-    assert_eq!(source_consumer(&kafka, &pipeline).get("fetch.wait.max.ms"), Some("7"));
+    assert_eq!(source_consumer(&kafka, &pipeline, "t.p.0.0").get("fetch.wait.max.ms"), Some("7"));
 
     let kafka = with("isolation.level", "read_uncommitted", Shown::Plain);
-    assert_eq!(source_consumer(&kafka, &pipeline).get("isolation.level"), Some("read_committed"));
+    assert_eq!(source_consumer(&kafka, &pipeline, "t.p.0.0").get("isolation.level"), Some("read_committed"));
 
     let kafka = with("enable.auto.commit", "true", Shown::Plain);
     assert_eq!(lane_consumer(&kafka, &pipeline).get("enable.auto.commit"), Some("false"));
@@ -56,13 +56,13 @@ fn an_unknown_property_is_named_and_a_secret_is_hidden() {
     let pipeline = fixture::pipeline("p");
     let kafka = with("no.such.property", "1", Shown::Plain);
     let made: Result<BaseConsumer<_>, _> =
-        create(&source_consumer(&kafka, &pipeline), DefaultConsumerContext, &kafka);
+        create(&source_consumer(&kafka, &pipeline, "t.p.0.0"), DefaultConsumerContext, &kafka);
     let text = made.err().unwrap().to_string();
     assert!(text.contains("`no.such.property`"), "{text}");
 
     let kafka = with("security.protocol", "hunter2", Shown::Masked);
     let made: Result<BaseConsumer<_>, _> =
-        create(&source_consumer(&kafka, &pipeline), DefaultConsumerContext, &kafka);
+        create(&source_consumer(&kafka, &pipeline, "t.p.0.0"), DefaultConsumerContext, &kafka);
     let text = made.err().unwrap().to_string();
     assert!(text.contains("`security.protocol`") && !text.contains("hunter2"), "{text}");
 }
@@ -81,6 +81,21 @@ fn the_client_takes_the_longest_session() {
     let (kafka, mut pipeline) = (fixture::kafka("127.0.0.1:1"), fixture::pipeline("p"));
     pipeline.workers.session_timeout = Duration::from_secs(30 * 60);
     let made: Result<BaseConsumer<_>, _> =
-        create(&source_consumer(&kafka, &pipeline), DefaultConsumerContext, &kafka);
+        create(&source_consumer(&kafka, &pipeline, "t.p.0.0"), DefaultConsumerContext, &kafka);
     assert_eq!(made.err(), None);
+}
+
+#[test]
+fn the_client_takes_every_protocol_with_either_membership() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        for membership in [Membership::Dynamic, Membership::Static] {
+            let (mut kafka, mut pipeline) = (fixture::kafka("127.0.0.1:1"), fixture::pipeline("p"));
+            (kafka.protocol, pipeline.workers.membership) = (protocol, membership);
+            let config = source_consumer(&kafka, &pipeline, "t.p.0.0");
+            let made: Result<BaseConsumer<_>, _> = create(&config, DefaultConsumerContext, &kafka);
+            assert_eq!(made.err(), None, "{protocol:?} {membership:?}");
+            let name = (membership == Membership::Static).then_some("t.p.0.0");
+            assert_eq!(config.get("group.instance.id"), name);
+        }
+    }
 }

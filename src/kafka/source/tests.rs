@@ -18,7 +18,7 @@ impl Wake for Bell {
 
 fn member(kafka: &Kafka, pipeline: &Pipeline) -> (Source, Receiver<()>) {
     let (bell, rung) = channel();
-    (Source::subscribe(kafka, pipeline, Arc::new(Bell(bell))).unwrap(), rung)
+    (Source::subscribe(kafka, pipeline, "t.p.0.0", Arc::new(Bell(bell))).unwrap(), rung)
 }
 
 /// Serves both until the first has such a change.

@@ -102,7 +102,7 @@ impl Rig {
 
 /// A member of the pipeline's group that owns all partitions.
 fn member(kafka: &Kafka, pipeline: &Pipeline) -> BaseConsumer<DefaultConsumerContext> {
-    let config = settings::source_consumer(kafka, pipeline);
+    let config = settings::source_consumer(kafka, pipeline, "t.p.0.0");
     let member: BaseConsumer<_> = settings::create(&config, DefaultConsumerContext, kafka).unwrap();
     member.subscribe(&[pipeline.source.as_str()]).unwrap();
     while member.assignment().unwrap().count() == 0 {

@@ -59,7 +59,7 @@ impl Worker {
         let wake = || -> Arc<dyn Wake> { wakes.clone() };
         let tiers = Reader::of_tiers(kafka, pipeline, wake())?;
         fail_point!(BeforeSubscribe);
-        let source = Source::subscribe(kafka, pipeline, wake())?;
+        let source = Source::subscribe(kafka, pipeline, &settings.transactor.transactional_id, wake())?;
         account.started(&settings.transactor.transactional_id);
         let policy = Arc::new(pipeline.policy.clone());
         Ok(Self {

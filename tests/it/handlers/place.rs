@@ -14,7 +14,7 @@ use redrive::core::record::{Header, HeaderName};
 use redrive::core::time::Timestamp;
 use redrive::handler::{AnyHandler, Handlers, build};
 use redrive::topology::model::{
-    Cleanup, HandlerSpec, HttpHandler, OwnTopic, Pipeline, Start, TopicSettings, Workers,
+    Cleanup, HandlerSpec, HttpHandler, Membership, OwnTopic, Pipeline, Start, TopicSettings, Workers,
 };
 
 /// Longer than anything here takes, so that a test that waits for it fails.
@@ -39,7 +39,7 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
         control: topic("shop.payments.control"),
         cases: topic("shop.payments.cases"),
         topics: TopicSettings { replication: None, min_isr: None },
-        workers: Workers { threads: 1, session_timeout: LONG },
+        workers: Workers { threads: 1, session_timeout: LONG, membership: Membership::Dynamic },
     }
 }
 

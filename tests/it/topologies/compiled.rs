@@ -7,7 +7,9 @@ use redrive::core::policy::{Flow, InPlace, Ladder, UnknownOutcome};
 use redrive::core::position::{Lane, TierIndex};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
-use redrive::topology::model::{Cleanup, HandlerSpec, HttpHandler, Pipeline, Shown, Start, Token, Topology};
+use redrive::topology::model::{
+    Cleanup, HandlerSpec, HttpHandler, Membership, Pipeline, Protocol, Shown, Start, Token, Topology, Workers,
+};
 
 use super::Given;
 
@@ -56,7 +58,8 @@ fn what_is_left_out_has_the_documented_start_value() {
             recommit: HOUR,
         }
     );
-    assert_eq!((pipeline.workers.threads, pipeline.workers.session_timeout), (1, Duration::from_secs(15)));
+    let Workers { threads, session_timeout, membership } = pipeline.workers;
+    assert_eq!((threads, session_timeout, membership), (1, Duration::from_secs(15), Membership::Dynamic));
     assert_eq!((pipeline.topics.replication, pipeline.topics.min_isr), (None, None));
     assert_eq!(http(&pipeline).concurrency, 64);
     assert!(http(&pipeline).token.is_none() && http(&pipeline).headers.is_empty());
@@ -67,6 +70,18 @@ fn a_short_session_shortens_transactions_that_are_not_set() {
     let pipeline = pipeline("handler.passthrough = {}\nretry.tiers = []\nworkers.session-timeout = \"6s\"");
     let flow = pipeline.policy.flow;
     assert_eq!((flow.transaction_timeout, flow.revoke), (Duration::from_secs(4), Duration::from_secs(2)));
+}
+
+#[test]
+fn the_session_of_protocol_consumer_is_the_brokers() {
+    let pipeline = "[pipeline.p]\nsource = \"s\"\nstart = \"latest\"\nhandler.passthrough = {}\nretry.tiers = []\n\
+                    workers.static-membership = true";
+    let of = |protocol: &str| compiled(&format!("kafka.protocol = \"{protocol}\"\n{pipeline}"));
+    let (classic, consumer) = (of("classic"), of("consumer"));
+    assert_eq!((classic.kafka.protocol, consumer.kafka.protocol), (Protocol::Classic, Protocol::Consumer));
+    let workers = [classic, consumer].map(|topology| topology.pipelines[0].workers);
+    assert_eq!(workers.map(|workers| workers.session_timeout.as_secs()), [15, 45]);
+    assert_eq!(workers.map(|workers| workers.membership), [Membership::Static; 2]);
 }
 
 #[test]
