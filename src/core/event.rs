@@ -110,13 +110,24 @@ pub enum TransactionResult {
     /// The commit was never sent, or the broker said aborted. The producer is usable or has been made anew.
     Aborted(AbortCause),
     /// As `Aborted`, because another producer took over the transactional id, or the broker gave the transaction up.
-    /// The producer has been made anew.
+    /// The producer is made anew before the next transaction begins, and not if none does.
     Fenced {
+        /// Which producer.
+        slot: Slot,
         /// From begin to the refusal.
         after: Duration,
     },
     /// The commit was sent and no verdict came.
     Unknown,
+}
+
+/// Which of a worker's two producers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The one that begins.
+    First,
+    /// The other one.
+    Second,
 }
 
 /// Why a transaction was aborted.

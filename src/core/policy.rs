@@ -158,6 +158,15 @@ pub enum UnknownOutcome {
     Retry,
 }
 
+/// Who tells two living workers with one name apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twins {
+    /// They themselves, by the fences that they deal each other.
+    Fences,
+    /// The group, which knows its members by name and turns one of them away.
+    Group,
+}
+
 /// The bounds of what is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
@@ -173,6 +182,8 @@ pub struct Flow {
     pub transaction_timeout: Duration,
     /// Offsets of idle lanes are committed again this often, so that the broker never expires them.
     pub recommit: Duration,
+    /// Who tells two living workers with one name apart.
+    pub twins: Twins,
 }
 
 #[cfg(test)]
@@ -209,6 +220,7 @@ pub(crate) mod tests {
                 revoke: Duration::from_secs(5),
                 transaction_timeout: Duration::from_secs(10),
                 recommit: Duration::from_secs(3600),
+                twins: Twins::Fences,
             },
         }
     }

@@ -26,6 +26,7 @@ mod look;
 mod pace;
 mod refused;
 mod suspect;
+mod twin;
 mod write;
 
 use commit::Open;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
+use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use crate::core::position::TopicName;
 use crate::topology::model::{
     Cleanup, HandlerSpec, Http, Kafka, Membership, OwnTopic, Passthrough, Pipeline, Protocol, Start, Tier,
@@ -69,6 +69,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
                 revoke: Duration::from_secs(5),
                 transaction_timeout: Duration::from_secs(10),
                 recommit: Duration::from_secs(3600),
+                twins: Twins::Fences,
             },
         },
         tiers: delays

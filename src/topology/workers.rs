@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::core::policy::Flow;
+use crate::core::policy::{Flow, Twins};
 use crate::core::time::in_words;
 use crate::topology::code::Code;
 use crate::topology::keys;
@@ -75,6 +75,10 @@ pub(crate) fn read(
         revoke: session_timeout / 3,
         transaction_timeout,
         recommit: RECOMMIT,
+        twins: match workers.membership {
+            Membership::Dynamic => Twins::Fences,
+            Membership::Static => Twins::Group,
+        },
     };
     (workers, flow)
 }

@@ -15,7 +15,7 @@ use redrive::core::headers::{
 };
 use redrive::core::history::{self, History};
 use redrive::core::outcome::Verdict;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use redrive::core::position::{
     CommitMark, Founding, Offset, Origin, Partition, Sequence, TopicName, WriterId,
 };
@@ -135,6 +135,7 @@ fn policy(ladder: Ladder) -> Policy {
             revoke: DAY,
             transaction_timeout: DAY,
             recommit: DAY,
+            twins: Twins::Fences,
         },
     }
 }

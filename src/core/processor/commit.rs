@@ -27,10 +27,6 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
 const FIRST_UNBLOCK: Duration = Duration::from_secs(1);
 /// The longest wait before a blocked task is tried again.
 const LONGEST_UNBLOCK: Duration = Duration::from_secs(30);
-/// So many fences within [`TWIN_WITHIN`] mean that another process has this worker's identity.
-const TWIN_FENCES: usize = 3;
-/// See [`TWIN_FENCES`].
-const TWIN_WITHIN: Duration = Duration::from_secs(60);
 
 /// The transaction that is under way.
 #[derive(Debug)]
@@ -284,12 +280,16 @@ impl Processor {
         match result {
             TransactionResult::Committed => {
                 self.pace.most_bytes = self.pace.most_bytes.saturating_mul(2).min(MOST_BYTES);
+                self.pace.twin.committed();
                 self.resolve(|_| true, now);
             }
             TransactionResult::Aborted(cause) => self.aborted(&cause, now),
-            TransactionResult::Fenced { after } => {
-                if after < self.policy.flow.transaction_timeout {
-                    self.fenced(now.mono);
+            TransactionResult::Fenced { slot, after } => {
+                // One that was too old the broker gave up by itself.
+                if after < self.policy.flow.transaction_timeout
+                    && let Some(times) = self.pace.twin.fenced(slot, self.policy.flow.twins)
+                {
+                    self.stop(StopReason::TwinProcess { times });
                 }
                 self.aborted(&AbortCause::Passing { detail: "fenced".to_owned() }, now);
             }
@@ -298,18 +298,6 @@ impl Processor {
                     self.open.iter().flat_map(|open| &open.tasks).map(|task| task.partition).collect();
                 self.actions.push_back(Action::ReadBack { transaction: id, partitions });
             }
-        }
-    }
-
-    fn fenced(&mut self, now: Monotonic) {
-        let fences = &mut self.pace.fences;
-        fences.push_back(now);
-        while fences.front().is_some_and(|first| now.since(*first) > TWIN_WITHIN) {
-            fences.pop_front();
-        }
-        let times = fences.len();
-        if times >= TWIN_FENCES {
-            self.stop(StopReason::TwinProcess { times });
         }
     }
 

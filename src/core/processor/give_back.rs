@@ -27,6 +27,7 @@ impl Processor {
             return;
         }
         self.mode = Mode::Draining;
+        self.pace.twin.leaves();
         let drain = self.policy.flow.drain;
         for partition in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.begin_to_give_back(partition, drain, now.mono);

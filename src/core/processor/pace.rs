@@ -1,7 +1,8 @@
 //! When the next transaction is formed, and how much it may hold.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
+use super::twin::Twin;
 use super::write::weight_of;
 use crate::core::lane::Settled;
 use crate::core::position::Partition;
@@ -25,8 +26,8 @@ pub(super) struct Pace {
     pub(super) aborts: u32,
     /// No transaction before this.
     pub(super) not_before: Monotonic,
-    /// When this worker was fenced, sooner than the transaction timeout after begin.
-    pub(super) fences: VecDeque<Monotonic>,
+    /// Another worker with this one's identity.
+    pub(super) twin: Twin,
     /// Where the next transaction begins to collect, so that no task is left behind.
     pub(super) rotor: Option<Partition>,
     /// The most bytes of the next transaction: halved by an abort, since what is too much for the broker's time is too much
@@ -42,7 +43,7 @@ impl Default for Pace {
             wanted: BTreeSet::new(),
             aborts: 0,
             not_before: Monotonic::default(),
-            fences: VecDeque::new(),
+            twin: Twin::default(),
             rotor: None,
             most_bytes: MOST_BYTES,
         }

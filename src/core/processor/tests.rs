@@ -6,10 +6,11 @@ use bytes::Bytes;
 use super::*;
 use crate::core::class::{Class, Reason};
 use crate::core::event::{
-    AbortCause, Delivery, Flaw, Suspects, Target, Transaction, TransactionResult, Write,
+    AbortCause, Delivery, Flaw, Slot, Suspects, Target, Transaction, TransactionResult, Write,
 };
 use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;
+use crate::core::policy::{Flow, Twins};
 use crate::core::position::{CommitMark, Founding, Offset, Sequence, TierIndex};
 use crate::core::record::{Header, Record};
 use crate::core::time::Timestamp;

@@ -8,7 +8,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::Offset as ClientOffset;
 
-use crate::core::event::{AbortCause, Flaw, Suspects, Target, Transaction, TransactionResult, Write};
+use crate::core::event::{AbortCause, Flaw, Slot, Suspects, Target, Transaction, TransactionResult, Write};
 use crate::core::position::{Lane, Partition, TopicName};
 use crate::fail_point::fail_point;
 use crate::kafka::group::GroupMetadata;
@@ -16,7 +16,7 @@ use crate::kafka::producer::{Producer, SendError, Trouble};
 use crate::kafka::settings;
 use crate::kafka::stopwatch::Stopwatch;
 use crate::kafka::transaction::fault::{self, Blame, Fault, Wear};
-use crate::kafka::transaction::slots::{HealError, Slot};
+use crate::kafka::transaction::slots::HealError;
 use crate::kafka::transaction::{Fatal, Work};
 use crate::telemetry::event::RemakeCause;
 
@@ -257,7 +257,7 @@ impl Work {
     fn give_up(&mut self, slot: Slot, fault: Fault, clock: Stopwatch) -> TransactionResult {
         let fenced = |detail| {
             let worn = (RemakeCause::Fenced, detail);
-            (TransactionResult::Fenced { after: clock.elapsed() }, Some(worn))
+            (TransactionResult::Fenced { slot, after: clock.elapsed() }, Some(worn))
         };
         let (result, worn) = match fault {
             Fault::Abort(cause, wear) => match (self.abort(slot), wear) {
@@ -277,6 +277,10 @@ impl Work {
         };
         if let Some((cause, detail)) = worn {
             self.slots.discard(slot, cause, detail);
+            if cause == RemakeCause::Fenced {
+                // Whoever took the id, or the broker, has ended what was open. The id is taken back only where work goes on.
+                return result;
+            }
             // Now rather than before the next transaction: what is open holds back every reader. Where it fails now it
             // is done then.
             if let Err(error) = self.slots.heal() {

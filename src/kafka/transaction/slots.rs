@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::core::event::Slot;
 use crate::fail_point::fail_point;
 use crate::kafka::producer::{InitError, Producer};
 use crate::kafka::settings as client_settings;
@@ -19,13 +20,6 @@ const HEAL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Between two tries of which the first failed at once.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    First,
-    Second,
-}
 
 /// A producer cannot be made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ impl Happening for TransactionEnded<'_> {
                     "transaction aborted"
                 );
             }
-            TransactionResult::Fenced { after } => {
+            TransactionResult::Fenced { after, slot: _ } => {
                 series.fenced.inc();
                 warn!(pipeline = t.pipeline, worker = t.worker, records, ?after, "transaction fenced");
             }

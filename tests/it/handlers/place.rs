@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redrive::core::envelope::{DeliveryId, Envelope, Identity, Life};
 use redrive::core::event::Delivery;
 use redrive::core::outcome::{Cause, Failure, Outcome};
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use redrive::core::position::{Epoch, Lane, Offset, Origin, Partition, TopicName};
 use redrive::core::record::{Header, HeaderName};
 use redrive::core::time::Timestamp;
@@ -63,6 +63,7 @@ fn policy() -> Policy {
             revoke: LONG,
             transaction_timeout: LONG,
             recommit: LONG,
+            twins: Twins::Fences,
         },
     }
 }

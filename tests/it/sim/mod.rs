@@ -30,11 +30,13 @@ mod read_back;
 mod reading;
 mod refusal;
 mod regressions;
+mod renewal;
 mod run;
 mod slot;
 mod source;
 mod trace;
 mod transactor;
+mod twins;
 mod world;
 
 use self::planted::Bug;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::event::Target;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, UnknownOutcome};
+use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use redrive::core::position::{TierIndex, TopicName};
 use redrive::core::record::HeaderName;
 
@@ -197,6 +197,16 @@ pub(crate) struct Plan {
     pub(crate) has_history: bool,
     /// Records that somebody else writes into the tiers.
     pub(crate) strangers: u64,
+    /// Who has an identity of its own.
+    pub(crate) identities: Identities,
+}
+
+/// Who has an identity of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identities {
+    Each,
+    /// Two workers have the same.
+    Twins,
 }
 
 impl Plan {
@@ -233,6 +243,7 @@ impl Plan {
             slow: *random.pick(&[0, 5, 30]),
             has_history: random.chance(20),
             strangers: if random.chance(20) { random.between(1, 4) } else { 0 },
+            identities: Identities::Each,
         }
     }
 
@@ -244,6 +255,24 @@ impl Plan {
             None => &self.policy,
         };
         Arc::clone(policy)
+    }
+
+    /// Two workers with one identity and plenty to do, and every fault that does not end a process.
+    pub(crate) fn twins(seed: u64) -> Self {
+        let mut plan = Self::new(seed);
+        let lives = |strike: &Strike| !matches!(strike, Strike::Crash(_) | Strike::Twin);
+        plan.faults.retain(|(_, fault)| match fault {
+            Fault::Now { slot, strike } | Fault::At { slot, strike, .. } => *slot < 2 && lives(strike),
+            Fault::ClockJump { slot, .. } => *slot < 2,
+            Fault::Drain { .. } => false,
+            Fault::Rebalance
+            | Fault::Unwritable { .. }
+            | Fault::Refuse { .. }
+            | Fault::Stall { .. }
+            | Fault::HandlerDown { .. }
+            | Fault::HandlerHangs { .. } => true,
+        });
+        Self { workers: 2, records: 100, identities: Identities::Twins, update: None, ..plan }
     }
 
     /// By how many milliseconds clocks jump.
@@ -294,6 +323,7 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
             revoke: Duration::from_secs(3),
             transaction_timeout: Duration::from_secs(10),
             recommit: *random.pick(&[Duration::from_secs(3600), Duration::from_secs(45)]),
+            twins: Twins::Fences,
         },
     }
 }

@@ -73,6 +73,8 @@ pub(crate) enum Bug {
     RefusedHandledAgain,
     /// A dead letter leaves a value behind that its topic would take.
     ValueLeftBehind,
+    /// A worker that ends for a twin has fenced it once more before.
+    TwinTakesIdBack,
 }
 
 impl Bug {

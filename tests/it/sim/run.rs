@@ -50,16 +50,24 @@ pub(crate) struct Passed {
     pub(crate) steps: u64,
     pub(crate) counts: Counts,
     pub(crate) reached: Reached,
+    pub(crate) twins_ended: usize,
 }
 
 /// Runs one seed. `lines` is how much of its trace a failure shows.
 pub(crate) fn run(seed: u64, bug: Option<Bug>, lines: Option<usize>) -> Result<Passed, Failure> {
-    let mut world = World::new(Plan::new(seed), bug, lines);
+    drive_plan(Plan::new(seed), bug, lines)
+}
+
+/// Runs one plan.
+pub(crate) fn drive_plan(plan: Plan, bug: Option<Bug>, lines: Option<usize>) -> Result<Passed, Failure> {
+    let seed = plan.seed;
+    let mut world = World::new(plan, bug, lines);
     let ended = catch_unwind(AssertUnwindSafe(|| drive(&mut world)));
     let (kind, detail) = match ended {
         Ok(Ok(())) => {
             let (hash, steps) = (world.trace.hash(), world.trace.steps());
-            return Ok(Passed { hash, steps, counts: world.counts, reached: world.reached });
+            let twins_ended = world.twins_ended;
+            return Ok(Passed { hash, steps, counts: world.counts, reached: world.reached, twins_ended });
         }
         Ok(Err((kind, detail))) => (kind, detail),
         Err(panic) => (Kind::Panicked, panic_text(panic.as_ref())),

@@ -55,6 +55,8 @@ pub(crate) struct Doubt {
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) index: usize,
+    /// Whose transactional ids it has: its own, or by mistake those of another one.
+    pub(crate) identity: usize,
     /// Which process, counted from 1; what an older one left on the agenda is void.
     pub(crate) life: u32,
     /// The process runs while it has a core.
@@ -79,6 +81,8 @@ pub(crate) struct Slot {
     /// Events that the worker's thread has not taken; the first is being taken or is held.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) producers: [ProducerEpoch; 2],
+    /// Those that were fenced and have not been made anew.
+    pub(crate) discarded: [bool; 2],
     pub(crate) turn: usize,
     pub(crate) job: Option<Job>,
     /// The producer of the transaction in doubt.
@@ -98,6 +102,7 @@ impl Slot {
     pub(crate) fn new(index: usize) -> Self {
         Self {
             index,
+            identity: index,
             life: 0,
             machine: None,
             born: Duration::ZERO,
@@ -113,6 +118,7 @@ impl Slot {
             readers: BTreeMap::new(),
             inbox: VecDeque::new(),
             producers: [0; 2],
+            discarded: [false; 2],
             turn: 0,
             job: None,
             doubtful: None,
@@ -129,6 +135,7 @@ impl Slot {
     pub(crate) fn die(&mut self) {
         let fresh = Self::new(self.index);
         let old = std::mem::replace(self, fresh);
+        self.identity = old.identity;
         self.life = old.life + 1;
         self.skews = old.skews;
         self.tick = old.tick;
@@ -140,7 +147,7 @@ impl Slot {
     }
 
     pub(crate) fn id(&self, turn: usize) -> TransactionalId {
-        TransactionalId { slot: self.index, turn }
+        TransactionalId { slot: self.identity, turn }
     }
 
     pub(crate) fn skew(&self) -> i64 {

@@ -12,7 +12,7 @@ use super::checker::Author;
 use super::cluster::group::Process;
 use super::cluster::transactions::{Ending, ProducerEpoch, Refusal, Serial};
 use super::cluster::{Place, Topic};
-use super::plan::{LostVerdict, Micro};
+use super::plan::{Identities, LostVerdict, Micro};
 use super::planted::Bug;
 use super::random::mix;
 use super::reached::of_result;
@@ -95,7 +95,7 @@ impl World {
         self.next_stage(slot, Stage::Begin);
     }
 
-    fn next_stage(&mut self, slot: usize, stage: Stage) {
+    pub(crate) fn next_stage(&mut self, slot: usize, stage: Stage) {
         if let Some(job) = &mut self.slots[slot].job {
             job.stage = stage;
         }
@@ -130,11 +130,16 @@ impl World {
         }
     }
 
-    fn job(&self, slot: usize) -> &Job {
+    pub(crate) fn job(&self, slot: usize) -> &Job {
         self.slots[slot].job.as_ref().expect("a transaction in hand")
     }
 
     fn begin(&mut self, slot: usize) {
+        if let Some(turn) = (0..2).find(|turn| self.slots[slot].discarded[*turn]) {
+            self.fence(slot, turn);
+            let wait = self.latency();
+            return self.worker_after(slot, wait, WorkerStep::Renewed(turn));
+        }
         let job = self.job(slot);
         let id = self.slots[slot].id(job.turn);
         if !self.cluster.transactions.is_settled(id) {
@@ -227,8 +232,11 @@ impl World {
             let wait = self.plan.policy.flow.transaction_timeout + check;
             self.after(wait, Step::TransactionTimeout(serial));
             let open = self.cluster.transactions.open_of(slot);
-            let checked = self.checker.transaction_begun(slot, open);
-            self.check(checked);
+            // Of two workers with one identity each may have one open.
+            if self.plan.identities == Identities::Each {
+                let checked = self.checker.transaction_begun(slot, open);
+                self.check(checked);
+            }
         }
     }
 
@@ -444,37 +452,6 @@ impl World {
             }
             Err(_) => self.fenced(slot),
         }
-    }
-
-    /// The producer is fenced and the commit was not sent: a new one is made before the core is told.
-    fn fenced(&mut self, slot: usize) {
-        let after = self.now.saturating_sub(self.job(slot).begun);
-        let turn = self.job(slot).turn;
-        self.fence(slot, turn);
-        self.worker_after(slot, Duration::ZERO, WorkerStep::Renewed(TransactionResult::Fenced { after }));
-    }
-
-    /// First half of making a producer anew.
-    pub(crate) fn fence(&mut self, slot: usize, turn: usize) {
-        let id = self.slots[slot].id(turn);
-        let (epoch, aborted) = self.cluster.fence(id);
-        self.slots[slot].producers[turn] = epoch;
-        if let Some(serial) = aborted {
-            self.ended(serial, Ending::Aborted);
-        }
-    }
-
-    pub(crate) fn renewed(&mut self, slot: usize, result: TransactionResult) {
-        let turn = self.job(slot).turn;
-        let id = self.slots[slot].id(turn);
-        if self.holds(slot, Micro::Renew, || WorkerStep::Renewed(result.clone())) {
-            return;
-        }
-        if !self.cluster.transactions.is_settled(id) {
-            return self.worker_after(slot, Duration::from_millis(20), WorkerStep::Renewed(result));
-        }
-        let wait = self.latency();
-        self.worker_after(slot, wait, WorkerStep::Answer(result));
     }
 
     pub(crate) fn finish_job(&mut self, slot: usize, result: TransactionResult) {

@@ -16,7 +16,7 @@ use super::cluster::group::{MemberId, Shuffle};
 use super::cluster::transactions::{Ending, ProducerEpoch, Serial, TransactionalId};
 use super::cluster::{Cluster, Place};
 use super::machine::describe;
-use super::plan::{Fault, Micro, Plan};
+use super::plan::{Fault, Identities, Micro, Plan};
 use super::planted::Bug;
 use super::random::Random;
 use super::reached::{self, Reached, Situation};
@@ -62,7 +62,7 @@ pub(crate) enum WorkerStep {
     Verdict(Option<Serial>),
     FencedAfterSend,
     Answer(TransactionResult),
-    Renewed(TransactionResult),
+    Renewed(usize),
     ReadBack(Doubt),
     ReadMarks(Doubt),
     Restore(i32, Epoch),
@@ -102,6 +102,8 @@ pub(crate) struct World {
     pub(crate) shuffle: Shuffle,
     pub(crate) faults_over: bool,
     pub(crate) closing: bool,
+    /// Workers that ended since another one has their identity.
+    pub(crate) twins_ended: usize,
     seen_version: u64,
     pub(crate) breach: Option<Breach>,
 }
@@ -128,10 +130,14 @@ impl World {
             shuffle: Shuffle::Sticky,
             faults_over: false,
             closing: false,
+            twins_ended: 0,
             seen_version: 0,
             breach: None,
             plan,
         };
+        if world.plan.identities == Identities::Twins {
+            world.slots.iter_mut().for_each(|slot| slot.identity = 0);
+        }
         world.open_agenda();
         world
     }
@@ -150,9 +156,14 @@ impl World {
         }
         let end = self.plan.faults_end;
         self.schedule(end, Step::FaultsEnd);
+        // Twins must have something to do when nothing strikes any more, too.
+        let last = match self.plan.identities {
+            Identities::Each => end,
+            Identities::Twins => end + Duration::from_secs(60),
+        };
         for partition in 0..self.plan.partitions {
             for _ in 0..self.plan.records {
-                let at = self.random.time(Duration::ZERO, end);
+                let at = self.random.time(Duration::ZERO, last);
                 let timestamp = Slot::new(0).wall(at);
                 let record = source::record(&self.plan, &mut self.random, timestamp);
                 let place = Place::lane(Lane::Source, partition);
@@ -255,7 +266,7 @@ impl World {
             WorkerStep::Verdict(serial) => self.hear_verdict(slot, serial),
             WorkerStep::FencedAfterSend => self.finish_job(slot, TransactionResult::Unknown),
             WorkerStep::Answer(result) => self.finish_job(slot, result),
-            WorkerStep::Renewed(result) => self.renewed(slot, result),
+            WorkerStep::Renewed(turn) => self.renewed(slot, turn),
             WorkerStep::ReadBack(doubt) => self.read_back(slot, doubt),
             WorkerStep::ReadMarks(doubt) => self.read_marks(slot, doubt),
             WorkerStep::Restore(partition, epoch) => self.restore(slot, partition, epoch),
@@ -367,6 +378,7 @@ impl World {
             StopReason::Drained => self.slots[slot].restart,
             StopReason::TwinProcess { .. } => {
                 self.reached.insert(Situation::Twin);
+                self.twins_ended += 1;
                 Duration::from_secs(1)
             }
         };
@@ -375,7 +387,9 @@ impl World {
             self.after(wait, Step::LeaveArrives(membership.member));
         }
         self.end_process(slot);
-        self.after(after, Step::Start(slot));
+        if self.plan.identities == Identities::Each {
+            self.after(after, Step::Start(slot));
+        }
     }
 
     /// Whether nothing is left to do: every record has its fate, nothing lags, no transaction is open.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::core::class::Class;
-use redrive::core::policy::{Flow, InPlace, Ladder, UnknownOutcome};
+use redrive::core::policy::{Flow, InPlace, Ladder, Twins, UnknownOutcome};
 use redrive::core::position::{Lane, TierIndex};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
@@ -56,6 +56,7 @@ fn what_is_left_out_has_the_documented_start_value() {
             revoke: Duration::from_secs(5),
             transaction_timeout: Duration::from_secs(10),
             recommit: HOUR,
+            twins: Twins::Fences,
         }
     );
     let Workers { threads, session_timeout, membership } = pipeline.workers;

@@ -104,19 +104,42 @@ fn a_blocked_task_commits_its_offsets_again_and_stays_blocked() {
     assert!(worker.breaches().is_empty());
 }
 
+fn fenced(slot: Slot) -> TransactionResult {
+    TransactionResult::Fenced { slot, after: Duration::from_millis(5) }
+}
+
+fn ends_for(worker: &Worker) -> Option<usize> {
+    worker.others.iter().find_map(|action| match action {
+        Action::Stop(StopReason::TwinProcess { times }) => Some(*times),
+        _ => None,
+    })
+}
+
+/// Has a record that waits for its commit, after one that was committed.
+fn settled_worker(flow: impl Fn(&mut Flow)) -> Worker {
+    let mut policy = once(policy(&[]));
+    flow(&mut policy.flow);
+    let mut worker = Worker::running(policy);
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    worker.end(TransactionResult::Committed);
+    worker.fetch(Lane::Source, vec![record(1, "b")]);
+    worker.answer(done());
+    worker.others.clear();
+    worker
+}
+
 #[test]
-fn nothing_follows_the_end_of_a_worker_whose_identity_another_has() {
+fn the_later_of_two_twins_ends_at_its_first_fence_and_nothing_follows() {
     let mut worker = Worker::running(once(policy(&[])));
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     worker.answer(done());
-    let fenced = || TransactionResult::Fenced { after: Duration::from_millis(1) };
-    for _ in 0..2 {
-        worker.end(fenced());
-        worker.wait(100);
-    }
+    worker.end(fenced(Slot::Second));
+    assert_eq!(ends_for(&worker), None, "only one producer decides");
+    worker.wait(100);
     worker.others.clear();
-    worker.end(fenced());
-    assert_eq!(worker.others, [Action::Stop(StopReason::TwinProcess { times: 3 })]);
+    worker.end(fenced(Slot::First));
+    assert_eq!(worker.others, [Action::Stop(StopReason::TwinProcess { times: 1 })]);
 }
 
 #[test]
@@ -215,15 +238,44 @@ fn a_first_start_is_committed_before_anything_is_read() {
 }
 
 #[test]
-fn three_quick_fences_within_a_minute_mean_a_twin() {
-    let mut worker = Worker::running(policy(&[]));
-    worker.fetch(Lane::Source, vec![record(0, "a")]);
-    worker.answer(done());
-    for _ in 0..3 {
+fn the_first_of_two_twins_ends_after_five_fences_with_hardly_a_commit_in_between() {
+    let mut worker = settled_worker(|_| {});
+    for fence in 0..5 {
+        assert_eq!(ends_for(&worker), None, "after {fence} fences");
         worker.wait(5_000);
-        worker.end(TransactionResult::Fenced { after: Duration::from_millis(5) });
+        worker.end(fenced(Slot::First));
     }
-    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::TwinProcess { times: 3 })));
+    assert_eq!(ends_for(&worker), Some(5));
+}
+
+#[test]
+fn fences_with_calm_in_between_end_nothing() {
+    let mut worker = settled_worker(|_| {});
+    for offset in 1..200 {
+        worker.wait(100);
+        worker.end(if offset % 11 == 1 { fenced(Slot::First) } else { TransactionResult::Committed });
+        worker.fetch(Lane::Source, vec![record(offset + 1, "b")]);
+        worker.answer(done());
+    }
+    assert_eq!(ends_for(&worker), None);
+}
+
+#[test]
+fn one_that_is_told_to_end_leaves_its_identity_to_whoever_takes_it() {
+    let mut worker = settled_worker(|_| {});
+    worker.tell(Event::Drain);
+    worker.end(fenced(Slot::First));
+    assert_eq!(ends_for(&worker), Some(1));
+}
+
+#[test]
+fn where_the_group_tells_twins_apart_a_fence_ends_nothing() {
+    let mut worker = settled_worker(|flow| flow.twins = Twins::Group);
+    for _ in 0..20 {
+        worker.wait(2_500);
+        worker.end(fenced(Slot::First));
+    }
+    assert_eq!(ends_for(&worker), None);
 }
 
 #[test]
@@ -233,11 +285,11 @@ fn a_transaction_that_the_broker_gave_up_is_not_a_twin() {
     worker.answer(done());
     for _ in 0..5 {
         worker.wait(5_000);
-        worker.end(TransactionResult::Fenced { after: Duration::from_secs(10) });
+        worker.end(TransactionResult::Fenced { slot: Slot::First, after: Duration::from_secs(10) });
     }
     worker.wait(5_000);
     worker.end(TransactionResult::Committed);
-    assert_ne!(worker.others.last(), Some(&Action::Stop(StopReason::TwinProcess { times: 5 })));
+    assert_eq!(ends_for(&worker), None);
 }
 
 #[test]

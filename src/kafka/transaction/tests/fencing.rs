@@ -7,7 +7,7 @@ fn a_zombie_is_fenced_by_the_next_transactor_of_its_ids_and_comes_back_by_fencin
     let (twin, answers) = start(&rig.kafka, &rig.pipeline, &rig.epochs, &Metrics::new("t"));
 
     let result = rig.transact(transaction(2, vec![write(TIER, "zombie")]));
-    assert!(matches!(result, TransactionResult::Fenced { after } if after < PATIENCE), "{result:?}");
+    assert!(matches!(result, TransactionResult::Fenced { after, .. } if after < PATIENCE), "{result:?}");
     let result = rig.transact(transaction(2, vec![write(TIER, "zombie")]));
     assert!(matches!(result, TransactionResult::Fenced { .. }), "{result:?}");
 
