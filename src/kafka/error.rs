@@ -30,6 +30,16 @@ pub(crate) enum ClientError {
         /// The client's words.
         detail: String,
     },
+    /// Another process is the static member that this one is.
+    #[error(
+        "another process is the member `{name}` of the group: {detail}\nhint: give each process an instance of its own"
+    )]
+    Twin {
+        /// The member's name.
+        name: String,
+        /// The client's words.
+        detail: String,
+    },
     /// The system gives no thread.
     #[error("no thread for the {client} client: {source}")]
     Thread {

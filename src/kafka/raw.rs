@@ -74,6 +74,8 @@ pub(super) fn membership<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Memb
         let named = !member.is_null() && !CStr::from_ptr(member).is_empty();
         let generation = bindings::rd_kafka_consumer_group_metadata_generation_id(snapshot);
         bindings::rd_kafka_consumer_group_metadata_destroy(snapshot);
-        if named && generation >= 0 { Membership::Member } else { Membership::Outside }
+        // The first of a classic group is 1; a client that has an id of its own but has not joined with it yet has 0
+        // (KIP-848).
+        if named && generation > 0 { Membership::Member } else { Membership::Outside }
     }
 }

@@ -6,11 +6,13 @@
 //! with an empty answer.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
+use rdkafka::error::RDKafkaErrorCode;
 
 use crate::core::position::{Lane, Offset, Partition, TopicName};
 use crate::fail_point::fail_point;
@@ -20,17 +22,63 @@ use crate::kafka::group::GroupMetadata;
 use crate::kafka::raw::{self, Membership};
 use crate::kafka::reader::{Begin, Fetch, LaneId, Reader, Wake};
 use crate::kafka::settings;
+use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline};
 
 const CLIENT: &str = "source";
+
+/// Between two tries to join under a name that is taken; each makes a client anew.
+const NAME_TAKEN_PAUSE: Duration = Duration::from_secs(1);
+/// How much later than its session the brokers may give a dead member up.
+const NAME_TAKEN_SLACK: Duration = Duration::from_secs(10);
 
 /// The group's member and the source partitions it reads.
 #[derive(Debug)]
 pub(crate) struct Source {
     reader: Reader,
+    member: Member,
     topic: TopicName,
     /// What the group gave us, whether begun or not.
     held: BTreeSet<Partition>,
+    admission: Admission,
+}
+
+/// What it takes to become a member.
+struct Member {
+    name: String,
+    kafka: Kafka,
+    pipeline: Pipeline,
+    wake: Arc<dyn Wake>,
+}
+
+/// Whether the group has taken the member in.
+#[derive(Clone, Copy, Debug)]
+enum Admission {
+    /// Not yet; asked since then, and by this client since the second.
+    Asked(Stopwatch, Stopwatch),
+    /// It has given it partitions, or none.
+    Granted,
+}
+
+impl Member {
+    fn subscribe(&self) -> Result<Reader, ClientError> {
+        let Self { name, kafka, pipeline, wake } = self;
+        let config = settings::source_consumer(kafka, pipeline, name);
+        let reader = Reader::new(CLIENT, &config, kafka, Arc::clone(wake))?;
+        let subscribed = reader.consumer().subscribe(&[pipeline.source.as_str()]);
+        subscribed.map_err(|source| ClientError::Call { client: CLIENT, call: "subscribe", source })?;
+        Ok(reader)
+    }
+
+    fn twin(&self, detail: String) -> ClientError {
+        ClientError::Twin { name: self.name.clone(), detail }
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Source {
@@ -42,21 +90,31 @@ impl Source {
         name: &str,
         wake: Arc<dyn Wake>,
     ) -> Result<Self, ClientError> {
-        let topic = &pipeline.source;
-        let reader = Reader::new(CLIENT, &settings::source_consumer(kafka, pipeline, name), kafka, wake)?;
-        let subscribed = reader.consumer().subscribe(&[topic.as_str()]);
-        subscribed.map_err(|source| ClientError::Call { client: CLIENT, call: "subscribe", source })?;
-        Ok(Self { reader, topic: topic.clone(), held: BTreeSet::new() })
+        let member = Member { name: name.to_owned(), kafka: kafka.clone(), pipeline: pipeline.clone(), wake };
+        let reader = member.subscribe()?;
+        let admission = Admission::Asked(Stopwatch::start(), Stopwatch::start());
+        Ok(Self { reader, member, topic: pipeline.source.clone(), held: BTreeSet::new(), admission })
     }
 
     /// Serves the group; to be called at least every few hundred milliseconds, and whenever the consumer wakes.
     /// Assignments are answered here; revocations and losses wait for [`Source::answer`].
     pub(crate) fn serve(&mut self) -> Result<Vec<GroupChange>, ClientError> {
-        self.reader.serve()?;
+        match self.reader.serve() {
+            Ok(()) => {}
+            Err(ClientError::Fatal { code: RDKafkaErrorCode::FencedInstanceId, detail, .. }) => {
+                return Err(self.member.twin(detail));
+            }
+            Err(ClientError::Fatal { code: RDKafkaErrorCode::UnreleasedInstanceId, detail, .. }) => {
+                self.ask_again(detail)?;
+                return Ok(Vec::new());
+            }
+            Err(other) => return Err(other),
+        }
         let mut changes = Vec::new();
         while let Some(change) = self.reader.consumer().context().take_change() {
             match &change {
                 GroupChange::Assigned(partitions) => {
+                    self.admission = Admission::Granted;
                     self.held.extend(partitions);
                     let answered = self.reader.consumer().incremental_assign(&TopicPartitionList::new());
                     answered.map_err(|source| ClientError::Call {
@@ -72,6 +130,23 @@ impl Source {
             changes.push(change);
         }
         Ok(changes)
+    }
+
+    /// The name is taken (KIP-848): by the process before this one, which was killed and whose session goes on, or by one
+    /// that lives. Which of the two, time tells. A client that was turned away stays so: it is made anew.
+    fn ask_again(&mut self, detail: String) -> Result<(), ClientError> {
+        let Admission::Asked(since, last) = self.admission else {
+            return Err(self.member.twin(detail));
+        };
+        let session = self.member.pipeline.workers.session_timeout;
+        if since.left_of(session.saturating_add(NAME_TAKEN_SLACK)).is_none() {
+            return Err(self.member.twin(detail));
+        }
+        if last.left_of(NAME_TAKEN_PAUSE).is_none() {
+            self.reader = self.member.subscribe()?;
+            self.admission = Admission::Asked(since, Stopwatch::start());
+        }
+        Ok(())
     }
 
     /// See [`Reader::take_outage`].

@@ -85,7 +85,7 @@ impl From<ClientError> for RunError {
         let ended = match &error {
             ClientError::Settings(_) => Ended::BadConfiguration,
             ClientError::Thread { .. } => Ended::NeedsPerson,
-            ClientError::Call { .. } | ClientError::Fatal { .. } => Ended::Fatal,
+            ClientError::Call { .. } | ClientError::Fatal { .. } | ClientError::Twin { .. } => Ended::Fatal,
         };
         Self { ended, detail: error.to_string() }
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::kafka::broker::{self, PATIENCE};
 use crate::kafka::fixture;
 use crate::kafka::stopwatch::Stopwatch;
+use crate::topology::model::Protocol;
 
 struct Bell(Sender<()>);
 
@@ -42,8 +43,17 @@ fn serve_until(
 
 #[test]
 fn a_member_that_owes_the_group_an_answer_can_be_dropped() {
+    owes(Protocol::Classic);
+}
+
+#[test]
+fn a_member_of_the_protocol_consumer_that_owes_an_answer_can_be_dropped() {
+    owes(Protocol::Consumer);
+}
+
+fn owes(protocol: Protocol) {
     let broker = broker::Kafka::shared();
-    let kafka = fixture::kafka(broker.bootstrap());
+    let kafka = Kafka { protocol, ..fixture::kafka(broker.bootstrap()) };
     let pipeline = fixture::pipeline(&broker.name("owes"));
     broker.create(pipeline.source.as_str(), 4, &[]);
     let mut first = member(&kafka, &pipeline);

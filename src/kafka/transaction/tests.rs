@@ -19,10 +19,11 @@ use crate::kafka::group::GroupMetadata;
 use crate::kafka::{fixture, settings};
 use crate::telemetry::Telemetry;
 use crate::telemetry::metrics::Metrics;
-use crate::topology::model::{Kafka, Pipeline};
+use crate::topology::model::{Kafka, Pipeline, Protocol};
 
 mod commit;
 mod fencing;
+mod membership;
 mod outage;
 mod read_back;
 mod refusal;
@@ -50,7 +51,11 @@ impl Rig {
     }
 
     fn with(broker: &'static broker::Kafka, change: impl FnOnce(&mut Pipeline)) -> Self {
-        let kafka = fixture::kafka(broker.bootstrap());
+        Self::of(broker, Protocol::Classic, change)
+    }
+
+    fn of(broker: &'static broker::Kafka, protocol: Protocol, change: impl FnOnce(&mut Pipeline)) -> Self {
+        let kafka = Kafka { protocol, ..fixture::kafka(broker.bootstrap()) };
         let mut pipeline = fixture::pipeline(&broker.name("tx"));
         change(&mut pipeline);
         let pipeline = Arc::new(pipeline);
