@@ -27,6 +27,8 @@ mod readback;
 mod scene;
 #[path = "../support/size.rs"]
 mod size;
+#[path = "../support/stopwatch.rs"]
+mod stopwatch;
 #[path = "../support/topology.rs"]
 mod topology;
 #[path = "../support/watching.rs"]
@@ -44,10 +46,13 @@ mod local_kafka;
 mod lost_verdict;
 mod panics;
 mod positions;
+mod protocols;
 mod refused;
 mod refused_records;
 mod tasks_move;
 mod tiers_change;
 mod trouble;
+mod twins;
 mod waiting;
 mod watched;
+mod zombie;

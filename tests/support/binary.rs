@@ -41,6 +41,18 @@ impl Binary {
         Self::run_with(topology, instance, orders, Stdio::inherit())
     }
 
+    /// Starts it on the text of a topology, and keeps what it says.
+    pub(crate) fn heard(topology: &str, instance: u32) -> (Self, Words) {
+        let words = NamedTempFile::new().expect("a file");
+        let process = Self::run_with(topology, instance, "", words.reopen().expect("the same file").into());
+        (process, Words(words))
+    }
+
+    /// Whether it has ended, and how.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("look at the process")
+    }
+
     fn run_with(topology: &str, instance: u32, orders: &str, stderr: Stdio) -> Self {
         let mut file = NamedTempFile::new().expect("a file");
         file.write_all(topology.as_bytes()).expect("write the topology");
@@ -103,6 +115,17 @@ impl Binary {
     /// Waits until it ends.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         ended(&mut self.child)
+    }
+}
+
+/// What a process says.
+#[derive(Debug)]
+pub(crate) struct Words(NamedTempFile);
+
+impl Words {
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(self.0.path()).expect("what it said")
     }
 }
 

@@ -1,9 +1,12 @@
 //! What a consumer group looks like from outside, and expelling a member of it.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use redrive::core::position::CommitMark;
 
 use crate::support::{Kafka, PATIENCE};
 
@@ -33,6 +36,16 @@ pub(crate) fn share(kafka: &Kafka, group: &str, count: usize) -> bool {
         let first = given.next();
         group.members().len() == count && given.all(|given| Some(given) == first)
     })
+}
+
+/// Which workers have last committed the partitions of a topic: each names itself in what it commits.
+pub(crate) fn writers(kafka: &Kafka, group: &str, topic: &str, partitions: i32) -> BTreeSet<u64> {
+    let consumer: BaseConsumer = kafka.config().set("group.id", group).create().expect("make a client");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_range(topic, 0, partitions - 1);
+    let committed = consumer.committed_offsets(list, PATIENCE).expect("the group's offsets");
+    let marks = committed.elements().into_iter().filter_map(|element| element.metadata().parse().ok());
+    marks.map(|mark: CommitMark| mark.writer.0).collect()
 }
 
 /// How many partitions of its one topic an assignment holds.

@@ -1,5 +1,6 @@
 //! A pipeline behind an HTTP handler of the test's own, with records whose every step the ledger follows.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use rdkafka::error::KafkaError;
 use redrive::topology::model::Pipeline;
 use tokio::runtime::Runtime;
 
-use crate::binary::Binary;
+use crate::binary::{Binary, Words};
 use crate::found::{self, Isolation};
+use crate::group::writers;
 use crate::handler::{Answer, HttpHandler, told};
 use crate::ledger::{Report, audit};
 use crate::process::eventually;
@@ -120,6 +122,11 @@ impl Scene {
         Binary::run_to(&self.text, instance, orders)
     }
 
+    /// Starts a process, and keeps what it says.
+    pub(crate) fn run_heard(&self, instance: u32) -> (Binary, Words) {
+        Binary::heard(&self.text, instance)
+    }
+
     pub(crate) fn output(&self) -> &str {
         self.pipeline.output.as_ref().unwrap().as_str()
     }
@@ -130,6 +137,11 @@ impl Scene {
 
     pub(crate) fn dead_letters(&self) -> &str {
         self.pipeline.dead_letter.name.as_str()
+    }
+
+    /// The workers that have last committed the source's partitions.
+    pub(crate) fn writers(&self) -> BTreeSet<u64> {
+        writers(self.kafka, &self.pipeline.group, self.pipeline.source.as_str(), PARTITIONS)
     }
 
     /// Whether every record has its fate.

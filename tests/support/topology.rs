@@ -19,8 +19,10 @@ pub(crate) struct Draft {
     tiers: Vec<String>,
     retry: Vec<String>,
     properties: Vec<String>,
-    workers: Vec<String>,
     drain: &'static str,
+    protocol: &'static str,
+    /// Further keys of `workers`, which may replace the session of the draft's own.
+    workers: Vec<String>,
     partitions: i32,
 }
 
@@ -38,8 +40,9 @@ impl Draft {
             tiers: Vec::new(),
             retry: Vec::new(),
             properties: Vec::new(),
-            workers: Vec::new(),
             drain: "5s",
+            protocol: "classic",
+            workers: Vec::new(),
             partitions,
         }
     }
@@ -83,6 +86,12 @@ impl Draft {
         self
     }
 
+    /// How its group agrees. With `consumer` the session is the brokers', and transactions are shorter than the scripts'.
+    pub(crate) const fn protocol(mut self, protocol: &'static str) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
     /// A further key of `workers`, with its value as TOML.
     pub(crate) fn workers(mut self, key: &str, value: &str) -> Self {
         self.workers.push(format!("{key} = {value}\n"));
@@ -114,17 +123,24 @@ impl Draft {
 
     /// The text of the topology for other brokers than those it was made on.
     pub(crate) fn text_for(&self, bootstrap: &str) -> String {
-        let Self { name, start, tiers, drain, .. } = self;
+        let Self { name, start, tiers, drain, protocol, .. } = self;
         let source = self.source.clone().unwrap_or_else(|| format!("{name}.in"));
         let passthrough = || format!("passthrough = {{ fail = [{}] }}", self.fail.join(", "));
         let handler = self.handler.clone().unwrap_or_else(passthrough);
+        let mut workers = self.workers.concat();
+        let told = |key: &str| self.workers.iter().any(|line| line.starts_with(key));
+        match *protocol {
+            "consumer" if !told("transaction-timeout") => workers.push_str("transaction-timeout = \"4s\"\n"),
+            "classic" if !told("session-timeout") => workers.push_str("session-timeout = \"6s\"\n"),
+            _ => {}
+        }
         let (tiers, retry, properties) = (tiers.join(", "), self.retry.concat(), self.properties.concat());
-        let workers = self.workers.concat();
         format!(
             r#"app = "test"
 
 [kafka]
 bootstrap = ["{bootstrap}"]
+protocol = "{protocol}"
 
 [kafka.properties]
 {properties}
@@ -147,7 +163,6 @@ deadline = "1h"
 replication = 1
 
 [pipeline.{name}.workers]
-session-timeout = "6s"
 drain = "{drain}"
 {workers}"#
         )
