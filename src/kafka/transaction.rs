@@ -254,5 +254,7 @@ impl Work {
 struct Fatal(String);
 
 #[cfg(test)]
+mod injected;
+#[cfg(test)]
 #[cfg(feature = "broker-tests")]
 mod tests;
