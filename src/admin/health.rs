@@ -88,6 +88,11 @@ impl WorkerHealth {
         });
     }
 
+    /// The start goes on: brokers are waited for.
+    pub fn starting(&self, now: Monotonic) {
+        self.note(|notes| notes.beat.store(millis(now), Ordering::Relaxed));
+    }
+
     /// Both producers are initialised.
     pub fn producers_ready(&self) {
         self.note(|notes| notes.producers.store(true, Ordering::Relaxed));
@@ -138,7 +143,7 @@ impl Notes {
         let blocked = self.blocked.load(Ordering::Relaxed);
         Worker {
             name: self.name.clone(),
-            pulse: if begun { Pulse::Turning { last: beat } } else { Pulse::Starting { since: beat } },
+            pulse: if begun { Pulse::Turning { last: beat } } else { Pulse::Starting { last: beat } },
             producers_ready: self.producers.load(Ordering::Relaxed),
             membership: match self.membership.load(Ordering::Acquire) {
                 MEMBER => Membership::Member { tasks: self.tasks.load(Ordering::Relaxed) },
@@ -191,8 +196,8 @@ pub struct Worker {
 pub enum Pulse {
     /// It has not begun: clients are made, and the brokers end what the worker's past left open.
     Starting {
-        /// Since then.
-        since: Monotonic,
+        /// When it last said that it goes on.
+        last: Monotonic,
     },
     /// It does.
     Turning {

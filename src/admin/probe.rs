@@ -10,8 +10,8 @@ use crate::telemetry::blocked::BlockedBy;
 /// A worker that has not finished a turn of its loop for this long is stuck. Its loop waits 100 ms at most.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
-/// A worker that has not begun its loop after this long never will. Its start waits for the brokers, 30 s at most for
-/// each of its clients, and ends by itself where they do not answer.
+/// A worker whose start has said nothing for this long is stuck. While it waits for brokers it says every few seconds that
+/// it does; before that, all topics are looked at, each within 15 s.
 const LONGEST_START: Duration = Duration::from_secs(300);
 
 /// A worker may be without an assignment for this long, as during a rebalance, and still count as ready.
@@ -48,9 +48,10 @@ pub fn live(snapshot: &Snapshot, now: Monotonic) -> Verdict {
     let mut verdict = Verdict::default();
     for Worker { name, pulse, .. } in &snapshot.workers {
         match pulse {
-            Pulse::Starting { since } if now.since(*since) > LONGEST_START => {
-                let seconds = now.since(*since).as_secs();
-                verdict.against.push(format!("worker `{name}` has been starting for {seconds} s"));
+            Pulse::Starting { last } if now.since(*last) > LONGEST_START => {
+                let seconds = now.since(*last).as_secs();
+                let what = format!("worker `{name}` has said nothing of its start for {seconds} s");
+                verdict.against.push(what);
             }
             Pulse::Turning { last } if now.since(*last) > LONGEST_TURN => {
                 let seconds = now.since(*last).as_secs();

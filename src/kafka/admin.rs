@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use rdkafka::error::KafkaError;
-
 use crate::core::position::TopicName;
 use crate::core::time::in_words;
 use crate::kafka::settings::SettingsError;
@@ -42,10 +40,10 @@ pub(crate) enum AdminError {
         detail: String,
     },
     /// No answer from the brokers.
-    #[error("the brokers do not answer: {source}\nhint: are the brokers of `bootstrap` up and reachable?")]
+    #[error("the brokers do not answer: {detail}\nhint: are the brokers of `bootstrap` up and reachable?")]
     Unreachable {
         /// The client's words.
-        source: KafkaError,
+        detail: String,
     },
     /// The brokers refuse to make or grow a topic.
     #[error("topic `{topic}`: {detail}")]
@@ -167,9 +165,26 @@ pub(crate) fn apply(topology: &Topology, plan: &Plan) -> Result<(), AdminError> 
 }
 
 /// What `redrive run` asks before it starts: every topic is there and as it must be.
-pub(crate) fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
-    let brokers = Brokers::connect(topology)?;
-    let Looked { plan, found, drained } = look(&brokers, topology)?;
+pub(crate) struct Inquiry<'a> {
+    brokers: Brokers,
+    topology: &'a Topology,
+}
+
+impl<'a> Inquiry<'a> {
+    /// Begins to connect to the brokers.
+    pub(crate) fn of(topology: &'a Topology) -> Result<Self, VerifyError> {
+        Ok(Self { brokers: Brokers::connect(topology)?, topology })
+    }
+
+    /// Asks, if any broker answers within `bound`. May be called again after [`AdminError::Unreachable`].
+    pub(crate) fn attempt(&self, bound: Duration) -> Result<Verified, VerifyError> {
+        self.brokers.reach(self.topology.pipelines.first().map(|pipeline| &pipeline.source), bound)?;
+        verify(&self.brokers, self.topology)
+    }
+}
+
+fn verify(brokers: &Brokers, topology: &Topology) -> Result<Verified, VerifyError> {
+    let Looked { plan, found, drained } = look(brokers, topology)?;
     if plan.verdict() != plan::Verdict::Nothing {
         let list = plan.open().map(|step| format!("\n  {}", step.in_words())).collect();
         let hint = match plan.verdict() {

@@ -68,7 +68,9 @@ pub(super) enum SendError {
 /// Why a producer could not be initialised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InitError {
-    /// No broker answered in time, or a coordinator is on the move: try again.
+    /// No broker answered in time, or a coordinator is on the move: the same call may be repeated on this producer.
+    Unanswered(String),
+    /// Try again with another producer.
     Again(String),
     /// The brokers refuse who we say we are.
     Authentication(String),
@@ -91,12 +93,13 @@ impl Producer {
         if let Some(refusal) = self.client.context().authentication_failure() {
             return Err(InitError::Authentication(refusal));
         }
-        let fatal = if let KafkaError::Transaction(error) = error {
-            error.is_fatal().then(|| error.code())
+        let (fatal, retriable) = if let KafkaError::Transaction(error) = &error {
+            (error.is_fatal().then(|| error.code()), error.is_retriable())
         } else {
-            None
+            (None, false)
         };
         match fatal {
+            None if retriable => Err(InitError::Unanswered(detail)),
             // Fenced: somebody else was initialised at the same time.
             None | Some(RDKafkaErrorCode::Fenced) => Err(InitError::Again(detail)),
             Some(_) => Err(InitError::Never(detail)),

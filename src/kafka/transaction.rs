@@ -29,6 +29,7 @@ mod recipe;
 mod slots;
 
 use marks::{Marks, MarksError};
+pub(crate) use slots::Patience;
 use slots::{HealError, Slots};
 
 /// What a transactor needs to know.
@@ -129,15 +130,16 @@ enum Job {
 
 impl Transactor {
     /// Initialises both producers, which fences what this worker's past left behind, and starts the thread. Blocks until
-    /// the brokers answered, 30 s at most per producer.
+    /// the brokers answered, or `waits`, asked twice a second with the client's words, gives up.
     pub(crate) fn start(
         settings: TransactorSettings,
         epochs: Arc<Epochs>,
         telemetry: Arc<Telemetry>,
+        waits: &mut dyn FnMut(&str) -> Patience,
         answer: impl Fn(Answer) + Send + 'static,
     ) -> Result<Self, TransactorError> {
         let settings = Arc::new(settings);
-        let slots = Slots::start(Arc::clone(&settings), telemetry)?;
+        let slots = Slots::start(Arc::clone(&settings), telemetry, waits)?;
         let marks = Marks::new(&settings)?;
         let (jobs, inbox) = channel();
         let ending = Arc::new(AtomicBool::new(false));
@@ -232,7 +234,7 @@ impl Work {
         loop {
             // The order matters: a producer made anew has ended the transaction in doubt, one way or the other, and only
             // then do the committed offsets say which.
-            let detail = match self.slots.heal() {
+            let detail = match self.slots.heal(&self.ending) {
                 Ok(()) => match self.marks.committed(partitions) {
                     Ok(marks) => return Ok(Some(marks)),
                     Err(MarksError::Again(detail)) => detail,

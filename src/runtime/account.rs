@@ -51,6 +51,13 @@ impl Account {
         Arc::clone(&self.telemetry)
     }
 
+    /// The start goes on: brokers are waited for.
+    pub(super) fn starting(&mut self) {
+        let now = self.clock.now().mono;
+        self.health.starting(now);
+        self.pass(now);
+    }
+
     /// Both producers are initialised and the source is subscribed.
     pub(super) fn started(&self, transactional_id: &str) {
         self.health.producers_ready();
@@ -63,6 +70,10 @@ impl Account {
     pub(super) fn turn(&mut self) {
         let now = self.clock.now().mono;
         self.health.beat(now);
+        self.pass(now);
+    }
+
+    fn pass(&mut self, now: Monotonic) {
         if now.since(self.passed) >= PASS_EVERY {
             self.passed = now;
             self.telemetry.emit(TimePassed { now });

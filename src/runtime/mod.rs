@@ -3,6 +3,7 @@
 //! Owns the workers of all pipelines and how the process ends. Decides nothing about a record.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::{io, thread};
 
@@ -12,8 +13,8 @@ use crate::admin::health::Health;
 use crate::admin::{Sources, listen};
 use crate::core::event::StopReason;
 use crate::handler::{AnyHandler, BuildHandlerError, Handlers, build};
-use crate::kafka::admin::{Verified, verify};
-use crate::kafka::transaction::TransactorSettings;
+use crate::kafka::admin::Verified;
+use crate::kafka::transaction::{TransactorError, TransactorSettings};
 use crate::telemetry::Telemetry;
 use crate::telemetry::metrics::Metrics;
 use crate::topology::model::{Pipeline, Topology};
@@ -24,6 +25,7 @@ mod deliveries;
 mod ended;
 mod inbox;
 mod panic;
+mod patience;
 mod reading;
 mod shutdown;
 mod worker;
@@ -32,7 +34,7 @@ mod writer;
 use account::Account;
 use clock::Clock;
 use inbox::Channel;
-use worker::{Parts, Worker, WorkerSettings};
+use worker::{Parts, Worker, WorkerError, WorkerSettings};
 
 pub use ended::{Ended, RunError};
 use ended::{from_system, worst};
@@ -70,24 +72,30 @@ pub fn run(
     let sources =
         Sources { health: health.clone(), metrics: metrics.clone(), now: Arc::new(move || clock.now().mono) };
     let _listener = listen(topology.http.listen, sources)?;
-    let verified = verify(topology)?;
+    let accounts = |pipelines: &[Pipeline]| accounts(pipelines, &metrics, &health, clock);
+    let mut waiting = accounts(&topology.pipelines);
+    let Some(verified) = patience::until_verified(topology, &mut waiting, clock, shutdown)? else {
+        return Ok(());
+    };
+    let pipelines: Vec<_> = topology.pipelines.iter().map(|pipeline| tuned(pipeline, &verified)).collect();
+    let mut accounts = accounts(&pipelines).into_iter();
 
     let (ends, ended) = crossbeam_channel::unbounded();
     let mut workers = Vec::new();
-    for pipeline in &topology.pipelines {
-        let pipeline = Arc::new(tuned(pipeline, &verified));
+    for pipeline in pipelines {
+        let pipeline = Arc::new(pipeline);
         let batch_bytes =
             verified.pipelines.get(&pipeline.name).map_or(BATCH_BYTES, |found| found.batch_bytes);
         for thread in 0..pipeline.workers.threads {
-            let telemetry = Arc::new(Telemetry::new(&metrics, &pipeline, thread));
-            // There are as many places and handlers as workers, in this order.
-            let Some((health, handler)) = health.worker(workers.len()).zip(built.next()) else { continue };
+            // There are as many accounts and handlers as workers, in this order.
+            let Some((account, handler)) = accounts.next().zip(built.next()) else { continue };
             let parts = Parts {
                 handler,
                 runtime: runtime.handle().clone(),
                 clock,
-                account: Account::new(telemetry, health, clock),
+                account,
                 channel: Channel::new(),
+                ending: Arc::default(),
             };
             let transactor = TransactorSettings {
                 kafka: topology.kafka.clone(),
@@ -124,6 +132,21 @@ pub fn run(
     result
 }
 
+/// The account of each worker.
+fn accounts(pipelines: &[Pipeline], metrics: &Metrics, health: &Health, clock: Clock) -> Vec<Account> {
+    let workers = pipelines
+        .iter()
+        .flat_map(|pipeline| (0..pipeline.workers.threads).map(move |thread| (pipeline, thread)));
+    workers
+        .enumerate()
+        .filter_map(|(index, (pipeline, thread))| {
+            let telemetry = Arc::new(Telemetry::new(metrics, pipeline, thread));
+            // There are as many places as workers, in this order.
+            health.worker(index).map(|health| Account::new(telemetry, health, clock))
+        })
+        .collect()
+}
+
 /// The handler of each worker.
 fn build_all(topology: &Topology, handlers: &Handlers) -> Result<Vec<AnyHandler>, BuildHandlerError> {
     let workers =
@@ -138,12 +161,14 @@ fn spawn(
     shutdown: &Shutdown,
     ends: Sender<Result<(), RunError>>,
 ) -> io::Result<JoinHandle<()>> {
-    let notes = parts.channel.notes.clone();
+    let (notes, ending) = (parts.channel.notes.clone(), Arc::clone(&parts.ending));
     shutdown.on_drain(move || {
+        ending.store(true, Ordering::Relaxed);
         // A worker that has ended needs no telling.
         let _ = notes.send(inbox::Note::Drain);
     });
     let id = settings.transactor.transactional_id.clone();
+    let ending = Arc::clone(&parts.ending);
     thread::Builder::new().name(id.clone()).spawn(move || {
         let _entered = parts.runtime.clone().enter();
         let end = match Worker::start(settings, parts).and_then(Worker::run) {
@@ -155,6 +180,12 @@ fn spawn(
                      instance of its own"
                 ),
             }),
+            // It was waiting for brokers and has begun nothing.
+            Err(WorkerError::Transactor(TransactorError::Unreachable { .. }))
+                if ending.load(Ordering::Relaxed) =>
+            {
+                Ok(())
+            }
             Err(error) => Err(error.into()),
         };
         let _ = ends.send(end);

@@ -15,6 +15,8 @@ mod ends;
 mod group;
 #[path = "../support/handler.rs"]
 mod handler;
+#[path = "../support/probe.rs"]
+mod probe;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/produce.rs"]
@@ -44,6 +46,7 @@ mod kill_points;
 mod killed;
 mod local_kafka;
 mod lost_verdict;
+mod outages;
 mod panics;
 mod positions;
 mod protocols;

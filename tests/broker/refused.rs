@@ -1,7 +1,6 @@
-//! How a process ends whose brokers refuse it or do not answer, and what it tells people.
+//! How a process ends whose brokers refuse it, and what it tells people.
 
 use std::io::Write;
-use std::net::TcpListener;
 
 use crate::binary::Binary;
 use crate::support::Kafka;
@@ -31,15 +30,4 @@ fn a_refused_login_ends_the_process_as_bad_configuration_and_says_where_to_look(
     assert!(words.contains("the brokers refuse the login"), "{words}");
     assert!(words.contains("hint: look at `sasl.*` and `ssl.*`"), "{words}");
     assert!(!words.contains("hunter2"), "{words}");
-}
-
-#[test]
-fn brokers_that_do_not_answer_end_the_process_and_are_named() {
-    let kafka = Kafka::shared();
-    // Nobody listens there any more.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let (code, words) = Binary::fails(&Draft::new(kafka, 1).text_for(&gone));
-    assert_eq!(code, Some(1), "{words}");
-    assert!(words.contains("the brokers do not answer"), "{words}");
-    assert!(words.contains("hint: are the brokers of `bootstrap` up and reachable?"), "{words}");
 }

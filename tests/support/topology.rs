@@ -23,6 +23,7 @@ pub(crate) struct Draft {
     protocol: &'static str,
     /// Further keys of `workers`, which may replace the session of the draft's own.
     workers: Vec<String>,
+    listen: String,
     partitions: i32,
 }
 
@@ -43,6 +44,7 @@ impl Draft {
             drain: "5s",
             protocol: "classic",
             workers: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
             partitions,
         }
     }
@@ -104,6 +106,12 @@ impl Draft {
         self
     }
 
+    /// Where it answers probes.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
+    }
+
     /// Where it starts, as TOML.
     pub(crate) fn start(mut self, start: &str) -> Self {
         start.clone_into(&mut self.start);
@@ -116,6 +124,16 @@ impl Draft {
         self
     }
 
+    /// The topic that it reads.
+    pub(crate) fn source_topic(&self) -> String {
+        self.source.clone().unwrap_or_else(|| format!("{}.in", self.name))
+    }
+
+    /// The topic that its results go to.
+    pub(crate) fn output_topic(&self) -> String {
+        format!("{}.out", self.name)
+    }
+
     /// The text of the topology.
     pub(crate) fn text(&self, kafka: &Kafka) -> String {
         self.text_for(kafka.bootstrap())
@@ -123,8 +141,8 @@ impl Draft {
 
     /// The text of the topology for other brokers than those it was made on.
     pub(crate) fn text_for(&self, bootstrap: &str) -> String {
-        let Self { name, start, tiers, drain, protocol, .. } = self;
-        let source = self.source.clone().unwrap_or_else(|| format!("{name}.in"));
+        let Self { name, start, tiers, drain, listen, protocol, .. } = self;
+        let source = self.source_topic();
         let passthrough = || format!("passthrough = {{ fail = [{}] }}", self.fail.join(", "));
         let handler = self.handler.clone().unwrap_or_else(passthrough);
         let mut workers = self.workers.concat();
@@ -145,7 +163,7 @@ protocol = "{protocol}"
 [kafka.properties]
 {properties}
 [http]
-listen = "127.0.0.1:0"
+listen = "{listen}"
 
 [pipeline.{name}]
 source = "{source}"

@@ -27,12 +27,15 @@ fn a_process_is_live_while_every_loop_turns() {
 }
 
 #[test]
-fn a_start_may_wait_for_brokers_but_not_for_ever() {
-    let (health, first, _) = two();
+fn a_start_may_wait_for_brokers_for_as_long_as_it_says_so() {
+    let (health, first, second) = two();
     first.beat(at(400));
     assert!(live(&health.snapshot(), at(400)).is_good());
     let verdict = live(&health.snapshot(), at(401));
-    assert_eq!(verdict.to_string(), "worker `payments/1` has been starting for 301 s\n");
+    assert_eq!(verdict.to_string(), "worker `payments/1` has said nothing of its start for 301 s\n");
+    first.beat(at(9_000));
+    second.starting(at(9_000));
+    assert!(live(&health.snapshot(), at(9_001)).is_good());
 }
 
 #[test]

@@ -57,6 +57,12 @@ impl Brokers {
         Ok(Self { client, listener: settings::create(&config, Refusals::default(), &topology.kafka)? })
     }
 
+    /// Whether any broker answers a question within `bound`; about this topic, since a cluster may have many.
+    pub(super) fn reach(&self, topic: Option<&TopicName>, bound: Duration) -> Result<(), AdminError> {
+        let asked = self.listener.fetch_metadata(topic.map(TopicName::as_str), bound);
+        asked.map(drop).map_err(|error| self.unreachable(error))
+    }
+
     /// What the brokers show of a topic. One that is just being made is waited for.
     pub(super) fn look(&self, topic: &TopicName) -> Result<Found, AdminError> {
         let clock = Stopwatch::start();
@@ -227,9 +233,11 @@ impl Brokers {
     fn unreachable(&self, source: KafkaError) -> AdminError {
         // An error that waits there is handed to the context when it is taken.
         while self.listener.poll(Duration::from_millis(10)).is_some() {}
-        match self.listener.context().authentication() {
-            Some(detail) => AdminError::Authentication { detail },
-            None => AdminError::Unreachable { source },
+        let Words { authentication, last } = self.listener.context().words();
+        match (authentication, last) {
+            (Some(detail), _) => AdminError::Authentication { detail },
+            (None, Some(last)) => AdminError::Unreachable { detail: format!("{source}: {last}") },
+            (None, None) => AdminError::Unreachable { detail: source.to_string() },
         }
     }
 }
@@ -263,12 +271,21 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Remembers why the brokers turned us away: the calls themselves only run out of time.
+/// Remembers why the brokers turned us away, or were not reached: the calls themselves only run out of time.
 #[derive(Debug, Default)]
-struct Refusals(Mutex<Option<String>>);
+struct Refusals(Mutex<Words>);
+
+/// The client's words.
+#[derive(Clone, Debug, Default)]
+struct Words {
+    /// Why the brokers do not believe who we say we are.
+    authentication: Option<String>,
+    /// Of the last error of a connection.
+    last: Option<String>,
+}
 
 impl Refusals {
-    fn authentication(&self) -> Option<String> {
+    fn words(&self) -> Words {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -282,11 +299,14 @@ impl ClientContext for Refusals {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(client = "admin", %error, "{reason}");
-        if matches!(
-            error.rdkafka_error_code(),
-            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed)
-        ) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed) => {
+                words.authentication = Some(reason.to_owned());
+            }
+            // Says only how many are gone, after each of them has said why.
+            Some(RDKafkaErrorCode::AllBrokersDown) => {}
+            Some(_) | None => words.last = Some(reason.to_owned()),
         }
     }
 }

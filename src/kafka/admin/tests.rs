@@ -7,6 +7,10 @@ use crate::kafka::admin::plan::Verdict;
 use crate::kafka::broker::{Kafka, PATIENCE};
 use crate::kafka::fixture;
 
+fn verify(topology: &Topology) -> Result<Verified, VerifyError> {
+    Inquiry::of(topology)?.attempt(PATIENCE)
+}
+
 /// A pipeline whose source and output are there, and nothing else.
 fn fresh(broker: &Kafka) -> Topology {
     let topology = fixture::topology(broker.bootstrap(), fixture::pipeline(&broker.name("topics")));

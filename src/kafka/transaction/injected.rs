@@ -98,14 +98,21 @@ impl Rig {
         let settings = TransactorSettings {
             kafka: self.kafka(),
             pipeline: Arc::clone(&self.pipeline),
+            audit: crate::core::position::TopicName::new("t.audit"),
             transactional_id: "t.mock.0.0".to_owned(),
             batch_bytes: 1_000_000,
         };
         let telemetry = Arc::new(Telemetry::new(&self.metrics, &self.pipeline, 0));
         let (sender, answers) = channel();
-        let transactor = Transactor::start(settings, Arc::clone(&self.epochs), telemetry, move |answer| {
-            let _ = sender.send(answer);
-        })?;
+        let transactor = Transactor::start(
+            settings,
+            Arc::clone(&self.epochs),
+            telemetry,
+            &mut |_| Patience::TryAgain,
+            move |answer| {
+                let _ = sender.send(answer);
+            },
+        )?;
         Ok(Running { transactor, answers })
     }
 

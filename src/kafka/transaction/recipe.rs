@@ -34,7 +34,7 @@ impl Work {
         transaction: &Transaction,
         group: &GroupMetadata,
     ) -> Result<TransactionResult, Fatal> {
-        match self.slots.heal() {
+        match self.slots.heal(&self.ending) {
             Ok(()) => {}
             Err(HealError::Again(detail)) => return Ok(passing(detail)),
             Err(HealError::Never(detail)) => return Err(Fatal(detail)),
@@ -283,7 +283,7 @@ impl Work {
             }
             // Now rather than before the next transaction: what is open holds back every reader. Where it fails now it
             // is done then.
-            if let Err(error) = self.slots.heal() {
+            if let Err(error) = self.slots.heal(&self.ending) {
                 tracing::debug!(?error, "a producer could not be made anew yet");
             }
         }

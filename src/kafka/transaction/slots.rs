@@ -1,6 +1,7 @@
 //! The two producers of a worker, and making them anew.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,13 +14,20 @@ use crate::kafka::transaction::{TransactorError, TransactorSettings};
 use crate::telemetry::Telemetry;
 use crate::telemetry::event::{ProducerRemade, RemakeCause};
 
-/// At start brokers may just be coming up.
-const START_WITHIN: Duration = Duration::from_secs(30);
-/// Later the worker waits for the answer, and asks again.
+/// The worker waits for the answer, and asks again.
 const HEAL_WITHIN: Duration = Duration::from_secs(10);
+/// One try of many: whoever waits may have to end.
+const TRY: Duration = Duration::from_millis(500);
 
 /// Between two tries of which the first failed at once.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether a producer that no broker has initialised yet is still wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    TryAgain,
+    GiveUp,
+}
 
 /// A producer cannot be made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +61,11 @@ impl Slots {
     pub(super) fn start(
         settings: Arc<TransactorSettings>,
         telemetry: Arc<Telemetry>,
+        waits: &mut dyn FnMut(&str) -> Patience,
     ) -> Result<Self, TransactorError> {
-        let first = Place::Living(make(&settings, Slot::First, START_WITHIN)?);
+        let first = Place::Living(make(&settings, Slot::First, waits)?);
         fail_point!(BetweenSlots);
-        let second = Place::Living(make(&settings, Slot::Second, START_WITHIN)?);
+        let second = Place::Living(make(&settings, Slot::Second, waits)?);
         Ok(Self { settings, telemetry, first, second, turn: Slot::First })
     }
 
@@ -88,13 +97,18 @@ impl Slots {
     }
 
     /// Makes the missing producers anew, which ends the transactions that they left open.
-    pub(super) fn heal(&mut self) -> Result<(), HealError> {
+    pub(super) fn heal(&mut self, ending: &AtomicBool) -> Result<(), HealError> {
         for slot in [Slot::First, Slot::Second] {
             if self.producer(slot).is_some() {
                 continue;
             }
             fail_point!(BeforeRemake);
-            let made = make(&self.settings, slot, HEAL_WITHIN).map_err(|error| match error {
+            let clock = Stopwatch::start();
+            let mut waits = |_: &str| match clock.left_of(HEAL_WITHIN) {
+                Some(_) if !ending.load(Ordering::Relaxed) => Patience::TryAgain,
+                Some(_) | None => Patience::GiveUp,
+            };
+            let made = make(&self.settings, slot, &mut waits).map_err(|error| match error {
                 TransactorError::Unreachable { .. } | TransactorError::Thread { .. } => {
                     HealError::Again(error.to_string())
                 }
@@ -121,8 +135,12 @@ impl Slots {
     }
 }
 
-/// Makes the producer of a slot and fences its past, within `bound`.
-fn make(settings: &TransactorSettings, slot: Slot, bound: Duration) -> Result<Producer, TransactorError> {
+/// Makes the producer of a slot and fences its past; `waits` is asked every [`TRY`] whether it is still wanted.
+fn make(
+    settings: &TransactorSettings,
+    slot: Slot,
+    waits: &mut dyn FnMut(&str) -> Patience,
+) -> Result<Producer, TransactorError> {
     let TransactorSettings { kafka, pipeline, transactional_id, batch_bytes, .. } = settings;
     let number = match slot {
         Slot::First => 0,
@@ -131,20 +149,28 @@ fn make(settings: &TransactorSettings, slot: Slot, bound: Duration) -> Result<Pr
     let id = format!("{transactional_id}.{number}");
     let config = client_settings::transactional_producer(kafka, pipeline, &id, *batch_bytes);
     let clock = Stopwatch::start();
+    let mut producer = Producer::make(&config, kafka)?;
     loop {
-        let producer = Producer::make(&config, kafka)?;
-        let left = clock.left_of(bound).unwrap_or(Duration::from_millis(1));
-        let detail = match producer.initialise(left) {
+        let detail = match producer.initialise(TRY) {
             Ok(()) => return Ok(producer),
             Err(InitError::Authentication(detail)) => {
                 return Err(TransactorError::Authentication { detail });
             }
             Err(InitError::Never(detail)) => return Err(TransactorError::Refused { id, detail }),
-            Err(InitError::Again(detail)) => detail,
+            // The same call goes on where it stands.
+            Err(InitError::Unanswered(detail)) => detail,
+            Err(InitError::Again(detail)) => {
+                thread::sleep(PAUSE);
+                producer = Producer::make(&config, kafka)?;
+                detail
+            }
         };
-        if clock.left_of(bound).is_none() {
-            return Err(TransactorError::Unreachable { id, seconds: bound.as_secs(), detail });
+        match waits(&detail) {
+            Patience::TryAgain => {}
+            Patience::GiveUp => {
+                let seconds = clock.elapsed().as_secs();
+                return Err(TransactorError::Unreachable { id, seconds, detail });
+            }
         }
-        thread::sleep(PAUSE);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 
-use super::{Answer, Transactor, TransactorSettings};
+use super::{Answer, Patience, Transactor, TransactorSettings};
 use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
 use crate::core::position::{
     CommitMark, Epoch, Founding, Lane, Offset, Partition, Sequence, TierIndex, TopicName, WriterId,
@@ -125,9 +125,15 @@ fn start(
 ) -> (Transactor, Receiver<Answer>) {
     let (sender, answers) = channel();
     let (settings, telemetry) = (settings_of(kafka, pipeline), telemetry(metrics, pipeline));
-    let transactor = Transactor::start(settings, Arc::clone(epochs), telemetry, move |answer| {
-        let _ = sender.send(answer);
-    });
+    let transactor = Transactor::start(
+        settings,
+        Arc::clone(epochs),
+        telemetry,
+        &mut |_| Patience::TryAgain,
+        move |answer| {
+            let _ = sender.send(answer);
+        },
+    );
     (transactor.unwrap(), answers)
 }
 

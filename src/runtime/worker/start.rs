@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::core::processor::Processor;
 use crate::fail_point::fail_point;
@@ -16,6 +17,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::deliveries::Deliveries;
 use crate::runtime::inbox::{Channel, Note, Wakes};
 use crate::runtime::panic::AbortOnPanic;
+use crate::runtime::patience::Starting;
 use crate::runtime::reading::Reading;
 use crate::runtime::worker::{Reach, Worker, WorkerError, WorkerSettings};
 
@@ -32,23 +34,29 @@ pub(crate) struct Parts {
     pub(crate) account: Account,
     /// Both ends of its channel.
     pub(crate) channel: Channel,
+    /// Set once the process is told to end: before the worker turns nobody takes what its channel brings.
+    pub(crate) ending: Arc<AtomicBool>,
 }
 
 impl Worker {
-    /// Makes the clients. Blocks until the brokers have ended what this worker's past left open; only then is the source
-    /// subscribed.
+    /// Makes the clients. Blocks until the brokers have ended what this worker's past left open, or it is told to end; only
+    /// then is the source subscribed.
     pub(crate) fn start(settings: WorkerSettings, parts: Parts) -> Result<Self, WorkerError> {
-        let Parts { handler, runtime, clock, account, channel: Channel { notes, inbox } } = parts;
+        let Parts { handler, runtime, clock, mut account, channel: Channel { notes, inbox }, ending } = parts;
         let (kafka, pipeline) = (&settings.transactor.kafka, &settings.transactor.pipeline);
         let epochs = Arc::new(Epochs::default());
         let (answers, abort) = (notes.clone(), AbortOnPanic);
         let (settled, telemetry) = (settings.transactor.clone(), account.telemetry());
-        let transactor = Transactor::start(settled, Arc::clone(&epochs), telemetry, move |answer| {
-            // Owned by the transactor's thread and dropped with it: this worker would wait for ever for one that is gone.
-            let _ = &abort;
-            // A worker that is gone waits for no answer.
-            let _ = answers.send(Note::Transactor(answer));
-        })?;
+        let mut starting = Starting::begin(&mut account, clock, ending);
+        let mut waits = |detail: &str| starting.goes_on(detail);
+        let transactor =
+            Transactor::start(settled, Arc::clone(&epochs), telemetry, &mut waits, move |answer| {
+                // Owned by the transactor's thread and dropped with it: this worker would wait for ever for one that is gone.
+                let _ = &abort;
+                // A worker that is gone waits for no answer.
+                let _ = answers.send(Note::Transactor(answer));
+            })?;
+        starting.over();
         let (answers, abort) = (notes.clone(), AbortOnPanic);
         let lookup = Lookup::start(kafka, pipeline, move |found| {
             // As above.

@@ -134,9 +134,15 @@ fn small_records_go_through_a_topic_that_takes_small_batches_only() {
         ..settings_of(&rig.kafka, &pipeline)
     };
     let telemetry = telemetry(&rig.metrics, &rig.pipeline);
-    let transactor = Transactor::start(settings, Arc::clone(&rig.epochs), telemetry, move |answer| {
-        let _ = sender.send(answer);
-    });
+    let transactor = Transactor::start(
+        settings,
+        Arc::clone(&rig.epochs),
+        telemetry,
+        &mut |_| Patience::TryAgain,
+        move |answer| {
+            let _ = sender.send(answer);
+        },
+    );
 
     let writes = (0..1_000).map(|_| write(Target::DeadLetter, vec![b'x'; 500])).collect();
     transactor.unwrap().transact(Box::new(transaction(1, writes)), rig.group());
