@@ -39,6 +39,7 @@ mod watching;
 mod watermarks;
 
 mod bytes_kept;
+mod clocks;
 mod end_to_end;
 mod exhausted;
 mod fail_points;

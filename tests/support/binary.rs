@@ -26,26 +26,31 @@ impl Binary {
     /// Starts it on the text of a topology on which it cannot work: its exit code, and what it says.
     pub(crate) fn fails(topology: &str) -> (Option<i32>, String) {
         let words = NamedTempFile::new().expect("a file");
-        let mut process = Self::run_with(topology, 0, "", words.reopen().expect("the same file").into());
+        let mut process = Self::run_with(topology, 0, &[], words.reopen().expect("the same file").into());
         let code = process.wait().code();
         (code, std::fs::read_to_string(words.path()).expect("what it said"))
     }
 
     /// Starts it on the text of a topology.
     pub(crate) fn run(topology: &str, instance: u32) -> Self {
-        Self::run_to(topology, instance, "")
+        Self::run_with(topology, instance, &[], Stdio::inherit())
     }
 
     /// As [`Self::run`], with orders at fail points.
     pub(crate) fn run_to(topology: &str, instance: u32, orders: &str) -> Self {
-        Self::run_with(topology, instance, orders, Stdio::inherit())
+        Self::run_with(topology, instance, &[(VARIABLE, orders)], Stdio::inherit())
     }
 
     /// Starts it on the text of a topology, and keeps what it says.
     pub(crate) fn heard(topology: &str, instance: u32) -> (Self, Words) {
         let words = NamedTempFile::new().expect("a file");
-        let process = Self::run_with(topology, instance, "", words.reopen().expect("the same file").into());
+        let process = Self::run_with(topology, instance, &[], words.reopen().expect("the same file").into());
         (process, Words(words))
+    }
+
+    /// Starts it on the text of a topology, with a calendar that is `skew` milliseconds ahead.
+    pub(crate) fn run_ahead(topology: &str, instance: u32, skew: i64) -> Self {
+        Self::run_with(topology, instance, &[("REDRIVE_CLOCK_SKEW_MS", &skew.to_string())], Stdio::inherit())
     }
 
     /// Whether it has ended, and how.
@@ -53,14 +58,14 @@ impl Binary {
         self.child.try_wait().expect("look at the process")
     }
 
-    fn run_with(topology: &str, instance: u32, orders: &str, stderr: Stdio) -> Self {
+    fn run_with(topology: &str, instance: u32, variables: &[(&str, &str)], stderr: Stdio) -> Self {
         let mut file = NamedTempFile::new().expect("a file");
         file.write_all(topology.as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
         command
             .args(["run", "--log-level", "warn", "--instance", &instance.to_string(), "-f"])
             .arg(file.path())
-            .env(VARIABLE, orders);
+            .envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stderr(stderr).spawn().expect("run redrive");
         Self { child, _topology: file }
     }
@@ -110,6 +115,11 @@ impl Binary {
     /// Waits until it ends, and says whether SIGKILL did that.
     pub(crate) fn was_killed(&mut self) -> bool {
         self.wait().signal() == Some(SIGKILL)
+    }
+
+    /// Whether it runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("look at the process").is_none()
     }
 
     /// Waits until it ends.

@@ -29,7 +29,8 @@ pub(crate) fn settled_members(kafka: &Kafka, group: &str) -> Option<Vec<String>>
 /// Whether so many members have been given equally many partitions.
 pub(crate) fn share(kafka: &Kafka, group: &str, count: usize) -> bool {
     let client: BaseConsumer = kafka.config().create().expect("make a client");
-    let groups = client.fetch_group_list(Some(group), PATIENCE).expect("describe the group");
+    // On a broker that has just begun the coordinator may still load.
+    let Ok(groups) = client.fetch_group_list(Some(group), PATIENCE) else { return false };
     let stable = groups.groups().first().filter(|group| group.state() == "Stable");
     stable.is_some_and(|group| {
         let mut given = group.members().iter().map(|member| given(member.assignment().unwrap_or_default()));

@@ -122,6 +122,11 @@ impl Scene {
         Binary::run_to(&self.text, instance, orders)
     }
 
+    /// Starts a process whose calendar is `skew` milliseconds ahead.
+    pub(crate) fn run_ahead(&self, instance: u32, skew: i64) -> Binary {
+        Binary::run_ahead(&self.text, instance, skew)
+    }
+
     /// Starts a process, and keeps what it says.
     pub(crate) fn run_heard(&self, instance: u32) -> (Binary, Words) {
         Binary::heard(&self.text, instance)
