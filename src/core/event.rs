@@ -384,6 +384,11 @@ pub enum FateKind {
 pub enum StopReason {
     /// It was told to, and everything settled is committed.
     Drained,
+    /// It was told to, and what is settled could not be committed in time. Whoever gets its tasks does that again.
+    CutOff {
+        /// How many records.
+        records: usize,
+    },
     /// Another process uses this worker's transactional id.
     TwinProcess {
         /// How often it was fenced.

@@ -62,6 +62,10 @@ pub struct Processor {
     /// Executions that a handler has, over all tasks.
     running: usize,
     mode: Mode,
+    /// While draining: when it ends whatever is under way.
+    cut_off_at: Option<Monotonic>,
+    /// While draining: settled records of tasks that were given back without them.
+    cut_off: usize,
 }
 
 /// Whether the worker takes on work.
@@ -122,6 +126,8 @@ impl Processor {
             settled: 0,
             running: 0,
             mode: Mode::Working,
+            cut_off_at: None,
+            cut_off: 0,
         }
     }
 
@@ -168,7 +174,7 @@ impl Processor {
     pub fn poll_timeout(&self, now: Now) -> Option<Duration> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let commit = self.next_commit_at();
-        let at = [timer, commit].into_iter().flatten().min()?;
+        let at = [timer, commit, self.cut_off_at].into_iter().flatten().min()?;
         Some(at.since(now.mono))
     }
 

@@ -173,6 +173,13 @@ fn spawn(
         let _entered = parts.runtime.clone().enter();
         let end = match Worker::start(settings, parts).and_then(Worker::run) {
             Ok(StopReason::Drained) => Ok(()),
+            Ok(StopReason::CutOff { records }) => Err(RunError {
+                ended: Ended::NeedsPerson,
+                detail: format!(
+                    "worker `{id}` was told to end and could not commit `{records}` settled records: nothing is lost, \
+                     whoever gets its tasks does them again\nhint: were the brokers away, or could a topic not be written?"
+                ),
+            }),
             Ok(StopReason::TwinProcess { times }) => Err(RunError {
                 ended: Ended::Fatal,
                 detail: format!(

@@ -31,6 +31,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Kafka {
     folder: PathBuf,
     bootstrap: String,
+    /// What the script is run by; nothing where it runs by itself.
+    within: Vec<String>,
 }
 
 /// Key and value of a record to write.
@@ -51,13 +53,23 @@ impl Kafka {
 
     /// A broker of one's own with further properties, `key=value`.
     pub(crate) fn start_with(properties: &[&str]) -> Self {
+        Self::start_within(Vec::new(), properties)
+    }
+
+    /// As [`Self::start_with`], started by a program that gives it its surroundings.
+    pub(crate) fn start_within(within: Vec<String>, properties: &[&str]) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("redrive-kafka-{}-{number}", id()));
         let owner = id().to_string();
         let mut arguments = vec!["--owner", &owner, "--wipe"];
         arguments.extend(properties);
-        let bootstrap = script("start", &folder, &arguments);
-        Self { folder, bootstrap }
+        let bootstrap = script(&within, "start", &folder, &arguments);
+        Self { folder, bootstrap, within }
+    }
+
+    /// A broker of one's own that lives as long as this process, unless it is killed.
+    pub(crate) fn leaked(properties: &[&str]) -> &'static Self {
+        Box::leak(Box::new(Self::start_with(properties)))
     }
 
     /// `host:port` of the broker.
@@ -67,17 +79,17 @@ impl Kafka {
 
     /// Ends it by SIGKILL; data and port are kept.
     pub(crate) fn kill(&self) {
-        script("kill", &self.folder, &[]);
+        script(&self.within, "kill", &self.folder, &[]);
     }
 
     /// Ends it in order; data and port are kept.
     pub(crate) fn stop(&self) {
-        script("stop", &self.folder, &[]);
+        script(&self.within, "stop", &self.folder, &[]);
     }
 
     /// Starts it again after [`Self::kill`] or [`Self::stop`], or ends it in order and starts it again.
     pub(crate) fn restart(&self) {
-        script("restart", &self.folder, &[]);
+        script(&self.within, "restart", &self.folder, &[]);
     }
 
     /// Makes a topic with a name of its own that begins with `prefix`.
@@ -193,7 +205,7 @@ impl Kafka {
 impl Drop for Kafka {
     fn drop(&mut self) {
         // The watchdog does it where this fails.
-        let _ = command("wipe", &self.folder, &[]).status();
+        let _ = command(&[], "wipe", &self.folder, &[]).status();
     }
 }
 
@@ -205,15 +217,17 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-fn command(name: &str, folder: &PathBuf, arguments: &[&str]) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kafka"));
-    command.arg(name).arg(folder).args(arguments).stdin(Stdio::null());
+fn command(within: &[String], name: &str, folder: &PathBuf, arguments: &[&str]) -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kafka").to_owned();
+    let mut words = within.iter().cloned().chain([script]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).arg(name).arg(folder).args(arguments).stdin(Stdio::null());
     command
 }
 
 /// The last line that the script prints.
-fn script(name: &str, folder: &PathBuf, arguments: &[&str]) -> String {
-    let output = command(name, folder, arguments).output().expect("run scripts/kafka");
+fn script(within: &[String], name: &str, folder: &PathBuf, arguments: &[&str]) -> String {
+    let output = command(within, name, folder, arguments).output().expect("run scripts/kafka");
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "scripts/kafka {name}: {talk}");
     String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()

@@ -42,6 +42,14 @@ pub(crate) fn repetitions() -> usize {
     }
 }
 
+/// How long something is away.
+pub(crate) fn outage() -> Duration {
+    match size() {
+        Size::Small => Duration::from_secs(8),
+        Size::Full => Duration::from_secs(30),
+    }
+}
+
 /// How long a wait may take that depends on how many records there are.
 pub(crate) fn patience() -> Duration {
     match size() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Mode, Processor, Timer};
 use crate::core::event::{Action, StopReason};
+use crate::core::lane::LaneState;
 use crate::core::position::{Epoch, Partition};
 use crate::core::task::Phase;
 use crate::core::time::{Monotonic, Now};
@@ -29,6 +30,7 @@ impl Processor {
         self.mode = Mode::Draining;
         self.pace.twin.leaves();
         let drain = self.policy.flow.drain;
+        self.cut_off_at = Some(now.mono.plus(drain.saturating_add(self.policy.flow.transaction_timeout)));
         for partition in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.begin_to_give_back(partition, drain, now.mono);
         }
@@ -82,11 +84,23 @@ impl Processor {
             .map(|(partition, task)| (*partition, task.epoch))
             .collect();
         for (partition, epoch) in done {
+            if self.mode == Mode::Draining {
+                let left = self.tasks.get(&partition).map_or(0, super::Task::ready);
+                self.cut_off = self.cut_off.saturating_add(left);
+            }
             self.forget(partition);
             self.actions.push_back(Action::GiveBack { partition, epoch });
         }
         if self.mode == Mode::Draining && self.tasks.is_empty() && self.open.is_none() {
-            self.stop(StopReason::Drained);
+            self.stop(match self.cut_off {
+                0 => StopReason::Drained,
+                records => StopReason::CutOff { records },
+            });
+        } else if self.cut_off_at.is_some_and(|at| at <= now.mono) {
+            // Nobody knows yet how the open transaction ends; who comes next ends it before it reads where to go on.
+            let settled = |lane: &LaneState| lane.settled;
+            let open: usize = self.tasks.values().flat_map(|task| task.lanes.iter().map(settled)).sum();
+            self.stop(StopReason::CutOff { records: self.cut_off.saturating_add(open) });
         }
     }
 

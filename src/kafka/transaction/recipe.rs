@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
@@ -78,7 +79,7 @@ impl Work {
         loop {
             match producer.send_offsets(&offsets, group, CALL) {
                 Ok(()) => break,
-                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Err(Trouble::Again(_)) if self.may_wait(clock, bound) => {}
                 Err(trouble) => return Err(trouble.into()),
             }
         }
@@ -240,7 +241,7 @@ impl Work {
                     fail_point!(AfterCommit);
                     return TransactionResult::Committed;
                 }
-                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {
+                Err(Trouble::Again(_)) if self.may_wait(clock, bound) => {
                     fail_point!(Unanswered);
                 }
                 Err(trouble) => break Some(trouble),
@@ -303,11 +304,16 @@ impl Work {
                         .wait_for_deliveries(REPORT)
                         .map_err(|left| Trouble::Broken(format!("`{}` records without a report", left.0)));
                 }
-                Err(Trouble::Again(_)) if clock.left_of(bound).is_some() => {}
+                Err(Trouble::Again(_)) if self.may_wait(clock, bound) => {}
                 Err(trouble) => return Err(trouble),
             }
         }
         Ok(())
+    }
+
+    /// Whether a call may be repeated. Not once the worker has ended: then whoever comes next ends what is open.
+    fn may_wait(&self, clock: Stopwatch, bound: Duration) -> bool {
+        clock.left_of(bound).is_some() && !self.ending.load(Ordering::Relaxed)
     }
 
     fn topic(&self, target: Target) -> Result<&TopicName, Fault> {

@@ -1,6 +1,6 @@
 //! The life of a worker, and whether brokers answer it.
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::core::event::StopReason;
 use crate::core::time::Monotonic;
@@ -35,6 +35,12 @@ impl Happening for WorkerStopped<'_> {
             StopReason::Drained => {
                 info!(pipeline = t.pipeline, worker = t.worker, "worker drained and stopped")
             }
+            StopReason::CutOff { records } => warn!(
+                pipeline = t.pipeline,
+                worker = t.worker,
+                records,
+                "worker stopped before what was settled could be committed; whoever gets its tasks does it again"
+            ),
             StopReason::TwinProcess { times } => error!(
                 pipeline = t.pipeline,
                 worker = t.worker,

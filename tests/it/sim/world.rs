@@ -375,7 +375,8 @@ impl World {
 
     fn stop(&mut self, slot: usize, reason: StopReason) {
         let after = match reason {
-            StopReason::Drained => self.slots[slot].restart,
+            // What is cut off is cut off like a crash: the next process ends what is open.
+            StopReason::Drained | StopReason::CutOff { .. } => self.slots[slot].restart,
             StopReason::TwinProcess { .. } => {
                 self.reached.insert(Situation::Twin);
                 self.twins_ended += 1;

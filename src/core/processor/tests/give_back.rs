@@ -50,3 +50,35 @@ fn draining_ends_with_everything_settled_committed_and_given_back() {
     assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(2));
     assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::Drained)));
 }
+
+#[test]
+fn draining_says_how_much_could_not_be_committed() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a"), record(1, "b")]);
+    worker.answer(done());
+    worker.answer(done());
+    worker.tell(Event::Drain);
+    while worker.millis < 19_000 {
+        worker.end(passing());
+        worker.wait(2_000);
+    }
+    worker.end(passing());
+    worker.wait(1_000);
+    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::CutOff { records: 2 })));
+}
+
+#[test]
+fn draining_waits_for_an_open_transaction_no_longer_than_its_timeout() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    worker.tell(Event::Drain);
+    worker.end(TransactionResult::Unknown);
+    let timeout = worker.core.policy.flow.transaction_timeout;
+    let bound = u64::try_from((worker.core.policy.flow.drain + timeout).as_millis()).unwrap();
+    worker.wait(bound - 1);
+    assert!(!worker.others.iter().any(|action| matches!(action, Action::Stop(_))));
+    assert_eq!(worker.core.poll_timeout(worker.now()), Some(Duration::from_millis(1)));
+    worker.wait(1);
+    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::CutOff { records: 1 })));
+}
