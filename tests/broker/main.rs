@@ -29,6 +29,8 @@ mod readback;
 mod scene;
 #[path = "../support/size.rs"]
 mod size;
+#[path = "../support/small_disk.rs"]
+mod small_disk;
 #[path = "../support/stopwatch.rs"]
 mod stopwatch;
 #[path = "../support/topology.rs"]

@@ -9,6 +9,7 @@ use crate::probe::Probes;
 use crate::process::eventually;
 use crate::scene::{Plan, Scene};
 use crate::size;
+use crate::small_disk::SmallDisk;
 use crate::support::Kafka;
 use crate::topology::Draft;
 
@@ -109,6 +110,35 @@ fn told_to_end_in_an_outage_it_ends_in_time_and_says_that_work_was_left() {
     let next = scene.run(0);
     scene.drain();
     assert_eq!(next.end().code(), Some(0));
+    let report = scene.audit();
+    assert!(report.is_clean(), "{report}");
+    kafka.kill();
+}
+
+#[test]
+fn a_broker_whose_disk_is_full_is_waited_for_until_it_has_room_and_nothing_is_lost_or_doubled() {
+    let disk = SmallDisk::of_megabytes(256);
+    let data = format!("log.dirs={}", disk.path().join("data").display());
+    let kafka: &'static Kafka = Box::leak(Box::new(Kafka::start_within(disk.prefix(), &[&data])));
+    let probes = Probes::somewhere();
+    let mut scene = Scene::on(kafka, |draft| draft.tiers(&["1s"]).listen(probes.address()));
+    let (mut process, words) = scene.run_heard(0);
+    scene.send(400, Plan::mixed);
+    scene.drain();
+    scene.handler.hold();
+    scene.send(4_000, Plan::mixed);
+    // Less than what becomes of these records.
+    disk.fill_up_to(512);
+    scene.handler.release();
+    eventually("it says that it reaches no broker", || probes.says("/ready", 503, "reaches no broker"));
+    assert!(process.runs(), "{}", words.said());
+    assert!(probes.says("/live", 200, ""), "{:?}", probes.ask("/live"));
+
+    disk.make_room();
+    kafka.restart();
+    eventually("it is ready", || probes.are_good());
+    scene.drain();
+    assert_eq!(process.end().code(), Some(0), "{}", words.said());
     let report = scene.audit();
     assert!(report.is_clean(), "{report}");
     kafka.kill();
