@@ -73,6 +73,7 @@ pub(crate) struct Reader {
     converter: Converter,
     wake: Arc<dyn Wake>,
     outage: Option<String>,
+    refusals: Vec<String>,
     consumer: Arc<BaseConsumer<Context>>,
 }
 
@@ -119,7 +120,15 @@ impl Reader {
         consumer.set_nonempty_callback(move || waker.consumer());
         let converter = Converter::default();
         let consumer = Arc::new(consumer);
-        Ok(Self { client, open: BTreeMap::new(), converter, wake, outage: None, consumer })
+        Ok(Self {
+            client,
+            open: BTreeMap::new(),
+            converter,
+            wake,
+            outage: None,
+            refusals: Vec::new(),
+            consumer,
+        })
     }
 
     pub(super) fn consumer(&self) -> &BaseConsumer<Context> {
@@ -163,7 +172,10 @@ impl Reader {
                 }
                 // The client tries again by itself; whether it cannot is asked of `fatal`.
                 Some(Err(error)) => {
-                    tracing::debug!(client = self.client, topic = %open.topic, %error, "fetch failed")
+                    if refuses_access(&error) {
+                        self.refusals.push(format!("topic `{}`: {error}", open.topic));
+                    }
+                    tracing::debug!(client = self.client, topic = %open.topic, %error, "fetch failed");
                 }
                 None => break,
             }
@@ -243,8 +255,17 @@ impl Reader {
         self.outage.take()
     }
 
+    /// What the brokers do not let us do since the last call, in the client's words. The client tells a refusal once, and
+    /// tries again by itself.
+    pub(crate) fn take_refusals(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refusals)
+    }
+
     /// The client tries again by itself after whatever it reports here.
     fn noted(&mut self, error: &KafkaError) {
+        if refuses_access(error) {
+            self.refusals.push(error.to_string());
+        }
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
             self.outage = Some(error.to_string());
         }
@@ -265,6 +286,13 @@ impl Reader {
     fn refused(&self, call: &'static str, source: KafkaError) -> ClientError {
         ClientError::Call { client: self.client, call, source }
     }
+}
+
+fn refuses_access(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::GroupAuthorizationFailed)
+    )
 }
 
 impl Drop for Reader {

@@ -154,6 +154,11 @@ impl Source {
         self.reader.take_outage()
     }
 
+    /// See [`Reader::take_refusals`].
+    pub(crate) fn take_refusals(&mut self) -> Vec<String> {
+        self.reader.take_refusals()
+    }
+
     /// Begins to read a partition.
     pub(crate) fn begin(&mut self, partition: Partition, offset: Offset) -> Result<(), ClientError> {
         let id = LaneId { partition, lane: Lane::Source };

@@ -15,9 +15,9 @@ use crate::runtime::clock::Clock;
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
-    BrokerFound, BrokerLost, FatalError, LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched,
-    RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted, TimePassed,
-    TransactionEnded, WorkerStarted, WorkerStopped,
+    AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBehindEnd, Rebalance, RebalanceSeen,
+    RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted,
+    TimePassed, TransactionEnded, WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -195,6 +195,11 @@ impl Account {
             Report::Unblocked { partitions, target } => self.unblock((*target).into(), partitions),
             Report::Settled(_) | Report::Broken(_) => {}
         }
+    }
+
+    /// The brokers do not let this worker read, or be in its group.
+    pub(super) fn access_refused(&self, detail: &str) {
+        self.telemetry.emit(AccessRefused { detail });
     }
 
     /// No broker answers.

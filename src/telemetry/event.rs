@@ -21,7 +21,9 @@ pub use task::{
     TaskWaits, TasksCounted,
 };
 pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded};
-pub use worker::{BrokerFound, BrokerLost, FatalError, TimePassed, WorkerStarted, WorkerStopped};
+pub use worker::{
+    AccessRefused, BrokerFound, BrokerLost, FatalError, TimePassed, WorkerStarted, WorkerStopped,
+};
 
 /// Something that is logged and counted by [`Telemetry::emit`].
 pub trait Happening {

@@ -25,6 +25,8 @@ mod produce;
 mod proxy;
 #[path = "../support/readback.rs"]
 mod readback;
+#[path = "../support/rights.rs"]
+mod rights;
 #[path = "../support/scene.rs"]
 mod scene;
 #[path = "../support/size.rs"]
@@ -59,6 +61,7 @@ mod tasks_move;
 mod tiers_change;
 mod trouble;
 mod twins;
+mod unauthorised;
 mod waiting;
 mod watched;
 mod zombie;

@@ -26,6 +26,9 @@ impl Worker {
         for change in self.reading.source.serve()? {
             self.changed(change)?;
         }
+        for detail in [self.reading.source.take_refusals(), self.reading.tiers.take_refusals()].concat() {
+            self.account.access_refused(&detail);
+        }
         // Letting a partition go answers whatever the group asks at that moment: not before that is due.
         while self.revoked.is_none()
             && let Some(lane) = self.misplaced.pop_first()

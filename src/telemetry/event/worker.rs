@@ -69,6 +69,24 @@ impl Happening for FatalError<'_> {
     }
 }
 
+/// The brokers do not let the worker read a topic, or be in its group. It tries again by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessRefused<'a> {
+    /// The client's words.
+    pub detail: &'a str,
+}
+
+impl Happening for AccessRefused<'_> {
+    fn tell(self, t: &Telemetry) {
+        error!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            detail = self.detail,
+            "the brokers refuse access: READ is needed on the pipeline's topics and its group; tasks wait until it is granted"
+        );
+    }
+}
+
 /// No broker answers.
 #[derive(Clone, Copy, Debug)]
 pub struct BrokerLost<'a> {
