@@ -194,7 +194,7 @@ fn verify(brokers: &Brokers, topology: &Topology) -> Result<Verified, VerifyErro
         return Err(VerifyError::Topics { list, hint });
     }
     let pipelines = topology.pipelines.iter().map(|pipeline| {
-        let session = session(&brokers, topology, pipeline)?;
+        let session = session(brokers, topology, pipeline)?;
         let partitions = found.get(&pipeline.source).map_or(0, plan::Found::partitions);
         let batch_bytes = wanted::written(pipeline)
             .filter_map(|topic| found.get(topic).and_then(plan::Found::max_message_bytes))

@@ -235,6 +235,9 @@ fn ending(rig: &Rig, row: &Row) -> Ends {
             panic!("{row:?}: transaction {number} after it: {answer:?}");
         };
     }
+    if ends == Ends::Fenced {
+        assert_eq!(rig.remade(), 1, "{row:?}");
+    }
     ends
 }
 
@@ -251,7 +254,8 @@ fn ends(rig: &Rig, running: &Running, result: TransactionResult, request: RDKafk
             assert_eq!((target, partition), (TIER, TASK));
             if made == 0 { Ends::Refused } else { Ends::RefusedAndRemade }
         }
-        (TransactionResult::Fenced { .. }, 1) => Ends::Fenced,
+        // Whoever was fenced takes its identity back only for the next transaction.
+        (TransactionResult::Fenced { .. }, 0) => Ends::Fenced,
         (TransactionResult::Unknown, 0) => {
             rig.heal(request);
             running.transactor.read_back(TransactionId(1), vec![TASK]);
