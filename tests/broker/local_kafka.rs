@@ -25,6 +25,17 @@ fn records_and_port_survive_a_kill() {
 }
 
 #[test]
+fn a_killed_broker_is_given_up_before_it_leads_again_however_often_it_is_killed() {
+    let kafka = Kafka::start();
+    for _ in 0..2 {
+        kafka.kill();
+        kafka.restart();
+        // Given up only then, all its partitions would be without a leader under those who use them.
+        assert!(!kafka.log().contains("because its session has timed out"));
+    }
+}
+
+#[test]
 fn two_brokers_run_side_by_side_and_share_nothing() {
     let (one, other) = (Kafka::start(), Kafka::start());
     assert_ne!(one.bootstrap(), other.bootstrap());

@@ -92,6 +92,11 @@ impl Kafka {
         script(&self.within, "restart", &self.folder, &[]);
     }
 
+    /// What it has logged since it was started last.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("node-1/log")).expect("the broker's log")
+    }
+
     /// Makes a topic with a name of its own that begins with `prefix`.
     pub(crate) fn topic(&self, prefix: &str, partitions: i32) -> String {
         let name = self.name(prefix);
