@@ -9,6 +9,8 @@ use support::found;
 
 #[path = "../support/binary.rs"]
 mod binary;
+#[path = "../support/cluster.rs"]
+mod cluster;
 #[path = "../support/ends.rs"]
 mod ends;
 #[path = "../support/group.rs"]
@@ -49,6 +51,7 @@ mod exhausted;
 mod fail_points;
 mod kill_points;
 mod killed;
+mod local_cluster;
 mod local_kafka;
 mod lost_verdict;
 mod outages;
