@@ -100,6 +100,10 @@ pub(super) fn transactional_producer(
         .ours("delivery.report.only.error", "false")
         // How long a topic that the broker does not know may still be on its way to it (30 s).
         .ours("topic.metadata.propagation.max.ms", "2000")
+        // Offsets wait, beyond any timeout, for a coordinator that three answers did not name; the client looks for it
+        // again only when a connection changes (https://github.com/confluentinc/librdkafka/issues/5456). A producer that
+        // waits uses none of its connections: they change once they have been idle for so long that nothing is lost.
+        .ours("connections.max.idle.ms", &millis(transaction))
         .done(kafka)
 }
 

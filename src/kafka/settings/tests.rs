@@ -1,11 +1,18 @@
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, DefaultConsumerContext};
-use rdkafka::producer::{BaseProducer, DefaultProducerContext};
+use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
+use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer, ThreadedProducer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::*;
 use crate::kafka::fixture;
 use crate::topology::model::Text;
+
+/// No call to the mock takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn with(property: &str, value: &str, shown: Shown) -> Kafka {
     let mut kafka = fixture::kafka("127.0.0.1:1");
@@ -98,4 +105,36 @@ fn the_client_takes_every_protocol_with_either_membership() {
             assert_eq!(config.get("group.instance.id"), name);
         }
     }
+}
+
+#[test]
+fn offsets_reach_a_coordinator_that_was_nowhere_to_be_found_for_a_while() {
+    let (mut pipeline, unused) = (fixture::pipeline("mock"), fixture::kafka("127.0.0.1:1"));
+    pipeline.policy.flow.transaction_timeout = Duration::from_millis(2_500);
+    let mut config = lane_consumer(&unused, &pipeline);
+    config.set("test.mock.num.brokers", "1");
+    let consumer: BaseConsumer<_> = create(&config, DefaultConsumerContext, &unused).unwrap();
+    let cluster = consumer.client().mock_cluster().unwrap();
+    cluster.create_topic("mock.in", 1, 1).unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset("mock.in", 0, Offset::Offset(1)).unwrap();
+    // From here on it asks for no coordinator, and leaves the errors to the producer.
+    consumer.committed_offsets(offsets.clone(), PATIENCE).unwrap();
+    let kafka = fixture::kafka(&cluster.bootstrap_servers());
+    let config = transactional_producer(&kafka, &pipeline, "id", 1_000_000);
+    let producer: ThreadedProducer<_> = create(&config, DefaultProducerContext, &kafka).unwrap();
+    producer.init_transactions(PATIENCE).unwrap();
+    producer.begin_transaction().unwrap();
+
+    // One more than the client asks again by itself.
+    let nowhere = RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE;
+    cluster.request_errors(RDKafkaApiKey::FindCoordinator, &[nowhere; 3]);
+    let (group, (sender, receiver)) = (consumer.group_metadata().unwrap(), channel());
+    thread::spawn(move || {
+        let sent = producer.send_offsets_to_transaction(&offsets, &group, Duration::from_secs(5));
+        sender.send(sent).unwrap();
+    });
+
+    let sent = receiver.recv_timeout(PATIENCE).expect("it must not hang");
+    assert_eq!(sent, Ok(()));
 }
