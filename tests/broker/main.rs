@@ -9,6 +9,8 @@ use support::found;
 
 #[path = "../support/binary.rs"]
 mod binary;
+#[path = "../soak/chaos/mod.rs"]
+mod chaos;
 #[path = "../support/cluster.rs"]
 mod cluster;
 #[path = "../support/ends.rs"]
@@ -25,6 +27,9 @@ mod process;
 mod produce;
 #[path = "../support/proxy.rs"]
 mod proxy;
+#[allow(dead_code, clippy::as_conversions, reason = "made for the simulation, which uses all of it")]
+#[path = "../it/sim/random.rs"]
+mod random;
 #[path = "../support/readback.rs"]
 mod readback;
 #[path = "../support/rights.rs"]
@@ -65,6 +70,7 @@ mod tiers_change;
 mod trouble;
 mod twins;
 mod unauthorised;
+mod under_chaos;
 mod waiting;
 mod watched;
 mod zombie;

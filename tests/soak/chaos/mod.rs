@@ -1,0 +1,20 @@
+//! Chaos with books: several processes on three Kafka nodes, faults as a seed plans them, and the ledger of every record.
+//!
+//! Two drivers play it: a test in the gate, small, and the soak, large. It owns everything but the nodes, which they start
+//! once for many rounds.
+
+mod books;
+mod fates;
+mod fleet;
+mod load;
+pub(crate) mod naive;
+mod nodes;
+mod process;
+mod round;
+mod schedule;
+mod stage;
+mod subject;
+
+pub(crate) use round::{Done, Outcome, Round};
+pub(crate) use schedule::Size;
+pub(crate) use subject::Subject;
