@@ -7,6 +7,7 @@ SHELL := bash
 .PHONY: help setup demo test verify soak bench clean
 
 cargo_demo = cargo build --locked --features broker-tests --bin redrive --example demo
+cargo_soak = cargo build --locked --features broker-tests --bin redrive --example soak
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
@@ -24,9 +25,10 @@ test: ## the whole gate, with the tests on a real Kafka
 verify: ## the gate without a broker
 	@scripts/gate no-broker
 
-soak: ## the simulation with 20,000 seeds, and the broker tests at full size
-	@scripts/setup kafka
+soak: setup ## the simulation with 20,000 seeds, the broker tests at full size, and a million records under chaos; SOAK_MINUTES bounds that
+	$(cargo_soak)
 	REDRIVE_SIM_SEEDS=$${REDRIVE_SIM_SEEDS:-20000} REDRIVE_TEST_SIZE=full cargo test --locked --features broker-tests --test it --test broker
+	cargo run --quiet --locked --features broker-tests --example soak -- $(SOAK)
 
 bench: setup ## records per second through two processes and an HTTP handler that never fails, optimised build
 	$(cargo_demo) --release
