@@ -65,11 +65,12 @@ impl Cluster {
         self.script("restart", &[&node.0.to_string()]).map(drop)
     }
 
-    /// Waits until every partition has a leader and all its replicas are in step: until then no further node may go.
+    /// Waits until every partition is led as it was at first, and all its replicas are in step: until then no further node
+    /// may go, and leaders still move.
     pub(crate) fn wait_until_whole(&self) -> Result<()> {
         let client: BaseConsumer =
             found::client(&self.bootstrap).create().context("creating a client for metadata")?;
-        wait("all replicas are in step", || whole(&client))
+        wait("all nodes lead again, and all replicas are in step", || whole(&client))
     }
 
     /// Partitions of any topic, Kafka's own included, in which a transaction is still open.
@@ -95,7 +96,9 @@ impl Cluster {
     pub(crate) fn wait_until_stable(&self) -> Result<()> {
         let mut open = Vec::new();
         let waited = wait("no transaction is open", || {
-            open = self.open_transactions()?;
+            // A leader may move meanwhile; then it is asked again.
+            let Ok(now) = self.open_transactions() else { return Ok(false) };
+            open = now;
             Ok(open.is_empty())
         });
         waited.with_context(|| format!("open: {open:?}"))

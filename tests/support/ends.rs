@@ -1,7 +1,7 @@
 //! What stands outside the records of a pipeline's topics: where the partitions end, and what the group has committed.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -45,11 +45,7 @@ impl Asker {
         let mut found = Vec::new();
         for (role, topic) in &self.topics {
             for partition in partitions(&self.all, topic)? {
-                let watermarks = |client: &BaseConsumer| {
-                    client
-                        .fetch_watermarks(topic, partition, PATIENCE)
-                        .with_context(|| format!("asking where `{topic}/{partition}` ends"))
-                };
+                let watermarks = |client: &BaseConsumer| watermarks(client, topic, partition);
                 // The stable one is asked for first, so it is never ahead of the end.
                 let (_, stable) = watermarks(&self.stable)?;
                 let (start, end) = watermarks(&self.all)?;
@@ -80,4 +76,23 @@ impl Asker {
         }
         Ok(found)
     }
+}
+
+/// Where a partition begins and ends. Its leader may move meanwhile: then it is asked again.
+fn watermarks(client: &BaseConsumer, topic: &str, partition: i32) -> Result<(i64, i64)> {
+    let until = now() + PATIENCE;
+    loop {
+        match client.fetch_watermarks(topic, partition, PATIENCE) {
+            Ok(watermarks) => return Ok(watermarks),
+            Err(_) if now() < until => std::thread::sleep(Duration::from_millis(100)),
+            Err(error) => {
+                return Err(error).with_context(|| format!("asking where `{topic}/{partition}` ends"));
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the bound of a wait")]
+fn now() -> Instant {
+    Instant::now()
 }
