@@ -19,5 +19,6 @@ pub mod processor;
 mod random;
 pub mod record;
 pub mod route;
+pub mod state;
 mod task;
 pub mod time;

@@ -1,6 +1,7 @@
 //! Where a record is: topic, partition, offset, lane; and who may speak for a task: epoch, sequence.
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -159,6 +160,24 @@ impl Founding {
     /// Whether a partition was there when the pipeline first started.
     pub fn includes(self, partition: Partition) -> bool {
         u32::try_from(partition.0).is_ok_and(|number| number < self.0)
+    }
+}
+
+/// The broker's own id of a topic: another one each time a topic of that name is made. Text form: hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub [u8; 16]);
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for TopicId {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        u128::from_str_radix(text, 16).map(|id| Self(id.to_be_bytes()))
     }
 }
 
