@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::outcome::Outcome;
-use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TierIndex};
+use crate::core::position::{
+    CommitMark, Epoch, Founding, Lane, Offset, OffsetRange, Partition, TierIndex, TopicId,
+};
 use crate::core::record::{Header, Record};
 use crate::core::time::Timestamp;
 
@@ -40,6 +42,18 @@ pub enum Event {
         lane: Lane,
         /// The records.
         records: Vec<Record>,
+    },
+    /// A lane whose records are asked for gives none: everything before `next` was handed over, or is no record that is
+    /// read, such as the end of a transaction. Comes behind every [`Event::Fetched`] of the lane.
+    Passed {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the action.
+        epoch: Epoch,
+        /// The lane.
+        lane: Lane,
+        /// The offset that the lane will read next.
+        next: Offset,
     },
     /// Answer to [`Action::Handle`].
     Handled {
@@ -77,6 +91,8 @@ pub struct Restored {
     pub founding: Founding,
     /// Where each lane goes on, in the order of [`Lane::index`].
     pub lanes: Vec<LaneStart>,
+    /// The id of each lane's topic, in the same order, where the broker told one.
+    pub topics: Vec<Option<TopicId>>,
 }
 
 /// Where a lane goes on after a take-over.
@@ -84,16 +100,24 @@ pub struct Restored {
 pub enum LaneStart {
     /// At the group's committed offset.
     Committed(Offset),
-    /// The group has none: at this offset, resolved by the shell from `start` (source) or the log start (tiers). It
-    /// is committed before anything is read.
+    /// The group has none: at this offset, resolved by the shell from `start` (source), the log start (tiers) or the state
+    /// topic, which says that the lane stood exactly there. It is committed before anything is read.
     Fresh(Offset),
+    /// The group has none, and the state topic says that the lane stood at `from` or further on: what lies before `to` may
+    /// have been handled already. Nothing of the task but its control lane is read until a person accepts that.
+    Stale {
+        /// Where it stood when it was last noted.
+        from: Offset,
+        /// The end of the log now.
+        to: Offset,
+    },
 }
 
 impl LaneStart {
     /// The offset of the next record to read.
     pub const fn offset(self) -> Offset {
         match self {
-            Self::Committed(offset) | Self::Fresh(offset) => offset,
+            Self::Committed(offset) | Self::Fresh(offset) | Self::Stale { from: offset, .. } => offset,
         }
     }
 }
@@ -307,6 +331,8 @@ pub struct TaskCommit {
     pub offsets: Vec<(Lane, Offset)>,
     /// The mark for the source lane's metadata.
     pub mark: CommitMark,
+    /// The id of each lane's topic, in the order of [`Lane::index`]; for the metadata of the other lanes.
+    pub topics: Vec<Option<TopicId>>,
 }
 
 /// One record to write.
@@ -344,6 +370,19 @@ pub enum Report {
         partitions: Vec<Partition>,
         /// What can be written again.
         target: Target,
+    },
+    /// The group's offsets are gone, and the task's last stop was not in order: nothing but its control lane is read until a
+    /// person accepts that these records may be handled once more.
+    Stale {
+        /// The task.
+        partition: Partition,
+        /// What may be repeated.
+        ranges: Vec<OffsetRange>,
+    },
+    /// It was accepted, and the task goes on.
+    RepeatsAccepted {
+        /// The task.
+        partition: Partition,
     },
     /// Records got their fate, committed.
     Settled(Vec<Fate>),

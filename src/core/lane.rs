@@ -94,6 +94,19 @@ pub(crate) struct Unread {
     pub(crate) release: Option<Monotonic>,
 }
 
+/// What the state topic says of a lane, as far as this owner of its task knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// Whatever an earlier owner noted last.
+    Unknown,
+    /// Where it stands, and that it stands exactly there.
+    Exact,
+    /// Where it stands; it may go on without another note.
+    AtLeast,
+    /// As before, and the lane has gone on since.
+    Behind,
+}
+
 /// One lane of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
@@ -103,6 +116,10 @@ pub(crate) struct LaneState {
     pub(crate) committed_at: Option<Monotonic>,
     /// No record below this offset is expected any more.
     pub(crate) next_read: Offset,
+    /// What lies before this offset and was not handed over is no record: the end of a transaction, or the like.
+    pub(crate) passed: Offset,
+    /// What the state topic says of this lane.
+    pub(crate) noted: Noted,
     /// Read, not admitted. A waiting record stands at its front and holds the lane.
     pub(crate) unread: VecDeque<Unread>,
     /// Admitted, not committed, in offset order.
@@ -123,6 +140,8 @@ impl LaneState {
             committed,
             committed_at,
             next_read: committed,
+            passed: committed,
+            noted: Noted::Unknown,
             unread: VecDeque::new(),
             window: VecDeque::new(),
             settled: 0,
@@ -168,12 +187,38 @@ impl LaneState {
         grown
     }
 
-    /// The offset that a commit of the first `count` records commits.
+    /// The offset behind the first `count` records.
+    pub(crate) fn behind(&self, count: usize) -> Offset {
+        let last = count.checked_sub(1).and_then(|last| self.window.get(last));
+        last.map_or(self.committed, |last| last.offset.next())
+    }
+
+    /// The offset that a commit of the first `count` records commits: behind them, and as far as the lane has passed
+    /// before the first record that is left.
     pub(crate) fn offset_after(&self, count: usize) -> Offset {
-        match count.checked_sub(1).and_then(|last| self.window.get(last)) {
-            Some(last) => last.offset.next(),
-            None => self.committed,
+        let unread = || self.unread.front().map(|unread| unread.record.offset);
+        let left = self.window.get(count).map(|entry| entry.offset).or_else(unread);
+        self.behind(count).max(left.map_or(self.passed, |left| left.min(self.passed)))
+    }
+
+    /// Everything before `next` that is a record was handed over.
+    pub(crate) fn pass(&mut self, next: Offset) {
+        self.passed = self.passed.max(next);
+        self.next_read = self.next_read.max(next);
+    }
+
+    /// Drops what was read and not admitted; the lane has not passed that.
+    pub(crate) fn drop_unread(&mut self) {
+        if let Some(first) = self.unread.front() {
+            self.passed = self.passed.min(first.record.offset);
         }
+        self.unread.clear();
+    }
+
+    /// Whether nothing that was read of it waits for a handler or a commit behind its first `count` records. What waits
+    /// for its time does not count.
+    pub(crate) fn rests_after(&self, count: usize, now: Monotonic) -> bool {
+        self.window.len() == count && (self.unread.is_empty() || self.held_until(now).is_some())
     }
 
     /// The settled records that the next transaction takes.

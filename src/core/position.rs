@@ -190,11 +190,106 @@ pub struct CommitMark {
     pub writer: WriterId,
     /// What the group was founded on.
     pub founding: Founding,
+    /// The id of the source topic that the offset is of, where the broker told one.
+    pub topic: Option<TopicId>,
+    /// Whether the task goes on from there.
+    pub going: Going,
+}
+
+/// Whether a task goes on from its committed offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Going {
+    /// It does.
+    #[default]
+    On,
+    /// Its positions may be old: it goes on only when a person has accepted what may be repeated.
+    Stale,
 }
 
 impl fmt::Display for CommitMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1 seq={} by={:016x} of={}", self.sequence.0, self.writer.0, self.founding.0)
+        write!(f, "1 seq={} by={:016x} of={}", self.sequence.0, self.writer.0, self.founding.0)?;
+        if let Some(id) = self.topic {
+            write!(f, " id={id}")?;
+        }
+        match self.going {
+            Going::On => Ok(()),
+            Going::Stale => f.write_str(" stale"),
+        }
+    }
+}
+
+/// What the metadata of a committed offset says of a lane other than the source: the id of its topic. Text form: `1 id=…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneMark(pub TopicId);
+
+impl fmt::Display for LaneMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 id={}", self.0)
+    }
+}
+
+impl FromStr for LaneMark {
+    type Err = BadCommitMark;
+
+    /// Reads the text form; further words are passed over.
+    fn from_str(text: &str) -> Result<Self, BadCommitMark> {
+        let mut words = text.split(' ');
+        let known = words.next() == Some("1");
+        let id = words.find_map(|word| word.strip_prefix("id=")?.parse().ok()).filter(|_| known);
+        id.map(Self).ok_or_else(|| BadCommitMark { text: text.to_owned() })
+    }
+}
+
+/// Offsets of one partition, from the first up to the last, which is not among them. Text form: `topic/partition/from-to`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OffsetRange {
+    /// The topic.
+    pub topic: TopicName,
+    /// The partition.
+    pub partition: Partition,
+    /// The first offset.
+    pub from: Offset,
+    /// Behind the last.
+    pub to: Offset,
+}
+
+impl fmt::Display for OffsetRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, partition, from, to } = self;
+        write!(f, "{topic}/{partition}/{from}-{to}")
+    }
+}
+
+/// Text that names no range of offsets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no range `topic/partition/from-to`")]
+pub struct BadOffsetRange {
+    /// The text as found.
+    pub text: String,
+}
+
+impl FromStr for OffsetRange {
+    type Err = BadOffsetRange;
+
+    fn from_str(text: &str) -> Result<Self, BadOffsetRange> {
+        let parse = || {
+            let (rest, range) = text.rsplit_once('/')?;
+            let (topic, partition) = rest.rsplit_once('/')?;
+            let (from, to) = range.split_once('-')?;
+            let number = |digits: &str| {
+                let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                plain.then(|| digits.parse().ok()).flatten()
+            };
+            let range = Self {
+                topic: TopicName::new(topic),
+                partition: Partition(i32::try_from(number(partition)?).ok()?),
+                from: Offset(number(from)?),
+                to: Offset(number(to)?),
+            };
+            (!topic.is_empty() && range.from < range.to).then_some(range)
+        };
+        parse().ok_or_else(|| BadOffsetRange { text: text.to_owned() })
     }
 }
 
@@ -217,6 +312,7 @@ impl FromStr for CommitMark {
             return Err(bad());
         }
         let (mut sequence, mut writer, mut founding) = (None, None, None);
+        let (mut topic, mut going) = (None, Going::On);
         for word in words {
             if let Some(number) = word.strip_prefix("seq=") {
                 sequence = number.parse().ok().map(Sequence);
@@ -224,10 +320,16 @@ impl FromStr for CommitMark {
                 writer = u64::from_str_radix(id, 16).ok().map(WriterId);
             } else if let Some(partitions) = word.strip_prefix("of=") {
                 founding = partitions.parse().ok().map(Founding);
+            } else if let Some(id) = word.strip_prefix("id=") {
+                topic = id.parse().ok();
+            } else if word == "stale" {
+                going = Going::Stale;
             }
         }
         match (sequence, writer, founding) {
-            (Some(sequence), Some(writer), Some(founding)) => Ok(Self { sequence, writer, founding }),
+            (Some(sequence), Some(writer), Some(founding)) => {
+                Ok(Self { sequence, writer, founding, topic, going })
+            }
             (None, ..) | (_, None, _) | (.., None) => Err(bad()),
         }
     }

@@ -15,7 +15,7 @@ use crate::core::lane::LaneState;
 use crate::core::policy::Policy;
 use crate::core::position::{Epoch, Lane, Partition, WriterId};
 use crate::core::random::Random;
-use crate::core::task::{Phase, Task};
+use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 mod check;
@@ -24,13 +24,16 @@ mod deliver;
 mod give_back;
 mod look;
 mod pace;
+mod positions;
 mod refused;
+mod stale;
 mod suspect;
 mod twin;
 mod write;
 
 use commit::Open;
 use pace::Pace;
+pub use stale::NotAccepted;
 use suspect::Search;
 
 /// The state machine of one worker. It has no clock and no IO: time and answers come in with [`Processor::handle`],
@@ -87,6 +90,8 @@ enum Timer {
     GiveBack(Partition, Epoch),
     /// Offsets of idle lanes are committed again.
     Recommit(Partition, Epoch),
+    /// The positions in the state topic may be old.
+    Note(Partition, Epoch),
 }
 
 impl Timer {
@@ -95,7 +100,8 @@ impl Timer {
         match self {
             Self::Release(partition, epoch, _)
             | Self::GiveBack(partition, epoch)
-            | Self::Recommit(partition, epoch) => (*partition, *epoch),
+            | Self::Recommit(partition, epoch)
+            | Self::Note(partition, epoch) => (*partition, *epoch),
             Self::Execution(DeliveryId { partition, epoch, .. }) => (*partition, *epoch),
         }
     }
@@ -144,6 +150,7 @@ impl Processor {
             Event::Fetched { partition, epoch, lane, records } => {
                 self.fetched((partition, epoch, lane), records, now);
             }
+            Event::Passed { partition, epoch, lane, next } => self.passed((partition, epoch, lane), next),
             Event::Handled { delivery, outcome } => self.handled(delivery, outcome, now),
             Event::Transacted { transaction, result } => self.transacted(transaction, result, now),
             Event::ReadBack { transaction, marks } => self.read_back(transaction, &marks, now),
@@ -154,6 +161,7 @@ impl Processor {
             return;
         }
         self.fire(now);
+        self.note_before_giving_back();
         while let Some(partition) = self.touched.pop_first() {
             self.admit(partition, now);
             if self.touched.is_empty() {
@@ -197,38 +205,49 @@ impl Processor {
     }
 
     fn restored(&mut self, partition: Partition, epoch: Epoch, found: Restored, now: Now) {
+        let repeats = self.repeats(partition, &found.lanes);
         let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else { return };
         if task.phase != Phase::Restoring {
             return;
         }
         task.sequence = found.mark.map(|mark| mark.sequence).unwrap_or_default();
         task.founding = found.founding;
-        let fresh = found.lanes.iter().any(|lane| matches!(lane, LaneStart::Fresh(_)));
+        task.topics = found.topics;
+        let fresh = found.lanes.iter().any(|lane| !matches!(lane, LaneStart::Committed(_)));
         task.lanes = found
             .lanes
             .into_iter()
             .map(|lane| match lane {
                 LaneStart::Committed(offset) => LaneState::new(offset, Some(now.mono)),
-                LaneStart::Fresh(offset) => LaneState::new(offset, None),
+                LaneStart::Fresh(offset) | LaneStart::Stale { from: offset, .. } => {
+                    LaneState::new(offset, None)
+                }
             })
             .collect();
         let recommit = now.mono.plus(self.policy.flow.recommit);
         self.timers.insert((recommit, Timer::Recommit(partition, epoch)));
-        if fresh {
+        if !repeats.is_empty() {
+            task.stale = Some(Stale::Asked(repeats.clone()));
+            self.begin(partition, now);
+            self.actions.push_back(Action::Report(Report::Stale { partition, ranges: repeats }));
+        } else if fresh {
             task.phase = Phase::Starting;
+            task.notes.due = true;
             self.pace.wanted.insert(partition);
         } else {
-            self.begin(partition);
+            self.begin(partition, now);
         }
     }
 
     /// Opens the lanes of a task whose start is committed.
-    fn begin(&mut self, partition: Partition) {
+    fn begin(&mut self, partition: Partition, now: Now) {
         let Some(task) = self.tasks.get_mut(&partition) else { return };
         task.phase = Phase::Running;
+        task.notes.begun = task.stale.is_none();
         let lanes = task.lanes.iter().map(|lane| lane.committed).collect();
         self.actions.push_back(Action::Open { partition, epoch: task.epoch, lanes });
         self.touched.insert(partition);
+        self.time_the_next_note(partition, now.mono);
     }
 
     /// Does what the timers ask for whose time has come.
@@ -255,6 +274,7 @@ impl Processor {
                     let next = now.mono.plus(self.policy.flow.recommit);
                     self.timers.insert((next, timer));
                 }
+                Timer::Note(..) => self.note_by_time(partition, now.mono),
                 Timer::GiveBack(..) => {}
             }
         }

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use crate::core::event::Target;
 use crate::core::lane::LaneState;
-use crate::core::position::{Epoch, Founding, Lane, Offset, Sequence, TierIndex};
+use crate::core::position::{Epoch, Founding, Lane, Offset, OffsetRange, Sequence, TierIndex, TopicId};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -34,6 +34,26 @@ pub(crate) struct Block {
     pub(crate) failures: u32,
 }
 
+/// When a task's positions are noted in the state topic.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Notes {
+    /// The next transaction notes them.
+    pub(crate) due: bool,
+    /// A timer is set for the next time.
+    pub(crate) timed: bool,
+    /// The start of the task is committed, and so there is something to note.
+    pub(crate) begun: bool,
+}
+
+/// A task whose positions may be old.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// These records may be repeated; nobody has accepted that yet.
+    Asked(Vec<OffsetRange>),
+    /// It was accepted, and is to be committed.
+    Accepted,
+}
+
 /// One task.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -49,6 +69,11 @@ pub(crate) struct Task {
     /// Records that a handler has, or that wait for their next execution.
     pub(crate) running: usize,
     pub(crate) block: Option<Block>,
+    /// The id of each lane's topic, by [`Lane::index`], where the broker told one.
+    pub(crate) topics: Vec<Option<TopicId>>,
+    pub(crate) notes: Notes,
+    /// What a person has to accept before anything but the control lane is read.
+    pub(crate) stale: Option<Stale>,
 }
 
 impl Task {
@@ -62,6 +87,9 @@ impl Task {
             keys: HashMap::with_hasher(FixedState::with_seed(seed)),
             running: 0,
             block: None,
+            topics: Vec::new(),
+            notes: Notes::default(),
+            stale: None,
         }
     }
 
@@ -74,9 +102,10 @@ impl Task {
         self.lanes.iter().enumerate().map(|(index, state)| (Lane::at(index), state))
     }
 
-    /// Whether new deliveries may begin.
-    pub(crate) fn processes(&self) -> bool {
-        self.phase == Phase::Running && self.block.is_none()
+    /// Whether new deliveries of a lane may begin.
+    pub(crate) fn processes(&self, lane: Lane) -> bool {
+        let open = self.stale.is_none() || lane == Lane::Control;
+        self.phase == Phase::Running && self.block.is_none() && open
     }
 
     /// Whether a handler may be called once more for a record that is already admitted.
@@ -101,6 +130,11 @@ impl Task {
             Lane::Control => return window.saturating_sub(in_flight(|lane| lane == Lane::Control)),
         };
         window.saturating_sub(source.saturating_add(tiers)).min(share.saturating_sub(own))
+    }
+
+    /// Whether a lane has passed offsets without any record that are not committed.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.offset_after(0) > lane.committed)
     }
 
     /// Records that the next transaction can take.

@@ -4,20 +4,18 @@
 //! waits for transactions that are still open; each question is therefore asked in short tries, in turn with the others,
 //! until it is answered or forgotten.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
-use crate::core::event::{LaneStart, Restored};
-use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TopicName};
-use crate::fail_point::fail_point;
+use crate::core::event::Restored;
+use crate::core::position::{Epoch, Founding, Lane, Offset, Partition, TopicName};
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
 use crate::kafka::reader::LaneId;
@@ -25,6 +23,13 @@ use crate::kafka::settings;
 use crate::kafka::start::{self, LogRange, Resolver};
 use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline};
+
+mod noted;
+mod restore;
+mod topic;
+
+use noted::Reading;
+use topic::Watched;
 
 /// How long one question may hold up the others.
 const TRY: Duration = Duration::from_millis(500);
@@ -47,6 +52,8 @@ pub(crate) enum Found {
         found: Restored,
         /// What retention deleted before it was read.
         losses: Vec<Loss>,
+        /// Lanes whose topics were made anew, with the offset at which the old one was left.
+        remade: Vec<(LaneId, Offset)>,
     },
     /// Answer to [`Lookup::lost_position`]: the lane goes on at `loss.to`.
     Position {
@@ -64,6 +71,21 @@ pub(crate) enum Found {
         next: Offset,
         /// The end of the log.
         end: Offset,
+    },
+    /// The topic of a lane is not there any more.
+    Vanished {
+        /// The lane.
+        lane: Lane,
+    },
+    /// It is there again.
+    Back {
+        /// The lane.
+        lane: Lane,
+    },
+    /// The topic of a lane was made anew: every offset of it is of the one before.
+    Remade {
+        /// The lane.
+        lane: Lane,
     },
     /// What a task must know to go on has been asked for long. Told once, while the question stays open.
     Waits {
@@ -145,8 +167,14 @@ impl Lookup {
         let config = settings::lane_consumer(kafka, pipeline);
         let consumer = settings::create(&config, Context::new("lookup"), kafka)?;
         let (orders, inbox) = crossbeam_channel::unbounded();
-        let asker =
-            Asker { consumer, kafka: kafka.clone(), pipeline: pipeline.clone(), founding: Cell::new(None) };
+        let asker = Asker {
+            consumer,
+            kafka: kafka.clone(),
+            pipeline: pipeline.clone(),
+            founding: Cell::new(None),
+            reading: RefCell::new(None),
+            watched: RefCell::new(Watched::new()),
+        };
         let spawned = thread::Builder::new()
             .name(format!("{}-lookup", pipeline.name))
             .spawn(move || asker.run(&inbox, &answer));
@@ -193,6 +221,10 @@ struct Asker {
     kafka: Kafka,
     pipeline: Pipeline,
     founding: Cell<Option<Founding>>,
+    /// The state partition that is being read; one at a time.
+    reading: RefCell<Option<Reading>>,
+    /// The topics of the lanes, as they were when they were last looked at.
+    watched: RefCell<Watched>,
 }
 
 type Open = BTreeMap<About, Asked>;
@@ -223,11 +255,13 @@ impl Asker {
         let mut open = Open::new();
         'asking: loop {
             if open.is_empty() {
-                match inbox.recv() {
-                    Ok(order) => take(&mut open, order),
-                    Err(_) => break,
+                match inbox.recv_timeout(self.watched.borrow().left()) {
+                    Ok(order) => self.take(&mut open, order),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
+            self.watch(answer);
             // Serves the client's logs; this consumer is given no records.
             let _ = self.consumer.poll(Duration::ZERO);
             let round: Vec<About> = open.keys().copied().collect();
@@ -236,7 +270,7 @@ impl Asker {
                 // While brokers are away a round takes long: meanwhile questions are forgotten, and all of them at the end.
                 loop {
                     match inbox.try_recv() {
-                        Ok(order) => take(&mut open, order),
+                        Ok(order) => self.take(&mut open, order),
                         Err(TryRecvError::Empty) => break,
                         Err(TryRecvError::Disconnected) => break 'asking,
                     }
@@ -252,6 +286,26 @@ impl Asker {
             }
         }
         self.consumer.context().end();
+    }
+
+    fn take(&self, open: &mut Open, order: Order) {
+        let question = match order {
+            Order::Ask(question) => question,
+            Order::Forget(partition) => {
+                let mut reading = self.reading.borrow_mut();
+                let _ = reading.take_if(|reading| reading.partition == partition);
+                return open.retain(|about, _| !about.is_of(partition));
+            }
+        };
+        let about = match &question {
+            Question::Reach => About::Broker,
+            Question::Task { partition, .. } => About::Task(*partition),
+            Question::Position { id, .. } => About::Lane(*id),
+        };
+        // The same question again is as old, and has been told already.
+        if open.get(&about).is_none_or(|asked| asked.question != question) {
+            open.insert(about, Asked { question, since: Stopwatch::start(), told: Told::No });
+        }
     }
 
     /// Tries once; gives the question back where it stays open.
@@ -298,49 +352,6 @@ impl Asker {
         }
     }
 
-    fn task(&self, partition: Partition, epoch: Epoch) -> Result<Tried, ClientError> {
-        fail_point!(BeforeCommitted);
-        let committed = match self.committed(partition) {
-            Ok(committed) => committed,
-            Err(error) => return Ok(not_yet(&error)),
-        };
-        fail_point!(AfterCommitted);
-        let founding = match committed.mark {
-            Some(mark) => mark.founding,
-            None => match self.founding() {
-                Ok(founding) => founding,
-                Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
-                Err(error) => return Err(error),
-            },
-        };
-        let (mut lanes, mut losses) = (Vec::new(), Vec::new());
-        for (lane, committed) in self.pipeline.policy.lanes().zip(&committed.offsets) {
-            let log = match self.log(self.pipeline.lane_topic(lane), partition) {
-                Ok(log) => log,
-                Err(error) => return Ok(not_yet(&error)),
-            };
-            let id = LaneId { partition, lane };
-            let (wanted, start): (_, fn(Offset) -> LaneStart) = match (lane, committed) {
-                (_, Some(offset)) => (*offset, LaneStart::Committed),
-                (Lane::Tier(_) | Lane::Control, None) => (log.start, LaneStart::Fresh),
-                (Lane::Source, None) => match self.resolver(founding).resolve(partition, log) {
-                    Ok(offset) => (offset, LaneStart::Fresh),
-                    Err(ClientError::Call { source, .. }) => return Ok(not_yet(&source)),
-                    Err(error) => return Err(error),
-                },
-            };
-            if committed.is_some() && wanted > log.end {
-                return Ok(Tried::Stuck(Found::BehindEnd { id, next: wanted, end: log.end }));
-            }
-            if wanted < log.start {
-                losses.push(Loss { id, from: wanted, to: log.start });
-            }
-            lanes.push(start(wanted.max(log.start)));
-        }
-        let found = Restored { mark: committed.mark, founding, lanes };
-        Ok(Tried::Answered(Found::Task { partition, epoch, found, losses }))
-    }
-
     /// Asked for once: it never changes while the group has offsets, and what appears after this was asked is new.
     fn founding(&self) -> Result<Founding, ClientError> {
         if let Some(founding) = self.founding.get() {
@@ -359,54 +370,6 @@ impl Asker {
     fn log(&self, topic: &TopicName, partition: Partition) -> Result<LogRange, KafkaError> {
         let (start, end) = self.consumer.fetch_watermarks(topic.as_str(), partition.0, TRY)?;
         Ok(LogRange { start: Offset(start), end: Offset(end) })
-    }
-
-    /// The stable committed offsets of all lanes of a task, in their order. Fails while a transaction holds one.
-    fn committed(&self, partition: Partition) -> Result<Committed, KafkaError> {
-        let topics: Vec<&TopicName> =
-            self.pipeline.policy.lanes().map(|lane| self.pipeline.lane_topic(lane)).collect();
-        let mut list = TopicPartitionList::with_capacity(topics.len());
-        for topic in &topics {
-            list.add_partition(topic.as_str(), partition.0);
-        }
-        let list = self.consumer.committed_offsets(list, TRY)?;
-        let mut committed = Committed { mark: None, offsets: Vec::new() };
-        for (index, topic) in topics.into_iter().enumerate() {
-            let found = list.find_partition(topic.as_str(), partition.0);
-            let Some(found) = found else { return Err(KafkaError::NoMessageReceived) };
-            found.error()?;
-            let ClientOffset::Offset(offset) = found.offset() else {
-                committed.offsets.push(None);
-                continue;
-            };
-            committed.offsets.push(Some(Offset(offset)));
-            // A mark that is not ours, such as that of a tool that moved the offset, is none.
-            if Lane::at(index) == Lane::Source {
-                committed.mark = found.metadata().parse().ok();
-            }
-        }
-        Ok(committed)
-    }
-}
-
-struct Committed {
-    mark: Option<CommitMark>,
-    offsets: Vec<Option<Offset>>,
-}
-
-fn take(open: &mut Open, order: Order) {
-    let question = match order {
-        Order::Ask(question) => question,
-        Order::Forget(partition) => return open.retain(|about, _| !about.is_of(partition)),
-    };
-    let about = match &question {
-        Question::Reach => About::Broker,
-        Question::Task { partition, .. } => About::Task(*partition),
-        Question::Position { id, .. } => About::Lane(*id),
-    };
-    // The same question again is as old, and has been told already.
-    if open.get(&about).is_none_or(|asked| asked.question != question) {
-        open.insert(about, Asked { question, since: Stopwatch::start(), told: Told::No });
     }
 }
 

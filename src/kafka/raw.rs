@@ -1,16 +1,23 @@
-//! What the client's C interface tells and its safe one does not: header names as bytes, and membership of the group.
+//! What the client's C interface tells and its safe one does not: header names as bytes, membership of the group, positions of
+//! some partitions, and the ids of topics.
 //!
-//! The safe interface panics at a header name that is not UTF-8, which any producer can write, and it does not show
-//! whether a snapshot of the group's metadata names a member at all.
-#![expect(unsafe_code, reason = "the safe interface panics on foreign header names and hides the membership")]
+//! The safe interface panics at a header name that is not UTF-8, which any producer can write; it does not show whether a
+//! snapshot of the group's metadata names a member at all; it tells positions of all partitions or none; and it does not know
+//! that topics have ids.
+#![expect(unsafe_code, reason = "the safe interface panics on foreign header names and hides the rest")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::time::Duration;
 use std::{ptr, slice};
 
+use rdkafka::TopicPartitionList;
 use rdkafka::bindings;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaRespErr;
+
+use crate::core::position::{TopicId, TopicName};
 
 /// One header as the client holds it.
 #[derive(Clone, Copy, Debug)]
@@ -77,5 +84,124 @@ pub(super) fn membership<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Memb
         // The first of a classic group is 1; a client that has an id of its own but has not joined with it yet has 0
         // (KIP-848).
         if named && generation > 0 { Membership::Member } else { Membership::Outside }
+    }
+}
+
+/// Fills in where the client stands in the partitions of a list: behind the last record, or end of a transaction, that was
+/// taken from its queue.
+pub(super) fn position<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    list: &mut TopicPartitionList,
+) -> KafkaResult<()> {
+    // SAFETY: client and list live as long as their owners, which are borrowed; the call writes into the list's elements.
+    let answer = unsafe { bindings::rd_kafka_position(consumer.client().native_ptr(), list.ptr()) };
+    if answer == RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+        Ok(())
+    } else {
+        Err(KafkaError::MetadataFetch(answer.into()))
+    }
+}
+
+/// What the brokers say of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    /// It is there; the id where the broker tells one.
+    There(Option<TopicId>),
+    /// There is no topic of this name.
+    Missing,
+}
+
+impl Topic {
+    /// Its id, where it is there and the broker tells one.
+    pub(super) const fn id(self) -> Option<TopicId> {
+        match self {
+            Self::There(id) => id,
+            Self::Missing => None,
+        }
+    }
+}
+
+/// Asks what topics there are, with their ids. In the order of `names`.
+pub(super) fn topics<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    names: &[&TopicName],
+    within: Duration,
+) -> KafkaResult<Vec<Topic>> {
+    let texts: Vec<CString> = names.iter().filter_map(|name| CString::new(name.as_str()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+    let millis = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);
+    let client = consumer.client().native_ptr();
+    // SAFETY: every object that is made here is destroyed here, once, after its last use; the names live until the
+    // collection has copied them; results are read while their event lives.
+    unsafe {
+        let queue = bindings::rd_kafka_queue_new(client);
+        let wanted = bindings::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        let options = bindings::rd_kafka_AdminOptions_new(
+            client,
+            bindings::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+        );
+        // A time that is out of bounds leaves the client's own.
+        let _ = bindings::rd_kafka_AdminOptions_set_request_timeout(options, millis, ptr::null_mut(), 0);
+        bindings::rd_kafka_DescribeTopics(client, wanted, options, queue);
+        let event = bindings::rd_kafka_queue_poll(queue, millis.saturating_add(500));
+        let found = if event.is_null() { Err(no_answer()) } else { described(event) };
+        bindings::rd_kafka_event_destroy(event);
+        bindings::rd_kafka_AdminOptions_destroy(options);
+        bindings::rd_kafka_TopicCollection_destroy(wanted);
+        bindings::rd_kafka_queue_destroy(queue);
+        found
+    }
+}
+
+const fn no_answer() -> KafkaError {
+    KafkaError::MetadataFetch(rdkafka::error::RDKafkaErrorCode::OperationTimedOut)
+}
+
+/// # Safety
+///
+/// The event must live, and be the answer to a description of topics or an error.
+unsafe fn described(event: *mut bindings::rd_kafka_event_t) -> KafkaResult<Vec<Topic>> {
+    // SAFETY: by the caller; everything that is read belongs to the event.
+    unsafe {
+        let error = bindings::rd_kafka_event_error(event);
+        if error != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return Err(KafkaError::MetadataFetch(error.into()));
+        }
+        let result = bindings::rd_kafka_event_DescribeTopics_result(event);
+        if result.is_null() {
+            return Err(no_answer());
+        }
+        let mut count = 0;
+        let list = bindings::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+        let list = if list.is_null() { &[] } else { slice::from_raw_parts(list, count) };
+        list.iter().map(|topic| one(*topic)).collect()
+    }
+}
+
+/// # Safety
+///
+/// The description must live.
+unsafe fn one(topic: *const bindings::rd_kafka_TopicDescription_t) -> KafkaResult<Topic> {
+    // SAFETY: by the caller; error and id belong to the description.
+    unsafe {
+        let error = bindings::rd_kafka_error_code(bindings::rd_kafka_TopicDescription_error(topic));
+        if error == RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART {
+            return Ok(Topic::Missing);
+        }
+        if error != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return Err(KafkaError::MetadataFetch(error.into()));
+        }
+        let id = bindings::rd_kafka_TopicDescription_topic_id(topic);
+        let half = |bits: i64| bits.to_be_bytes();
+        let bits = (
+            half(bindings::rd_kafka_Uuid_most_significant_bits(id)),
+            half(bindings::rd_kafka_Uuid_least_significant_bits(id)),
+        );
+        let mut bytes = [0; 16];
+        let (high, low) = bytes.split_at_mut(8);
+        high.copy_from_slice(&bits.0);
+        low.copy_from_slice(&bits.1);
+        // A broker that knows no ids says zero.
+        Ok(Topic::There((bytes != [0; 16]).then_some(TopicId(bytes))))
     }
 }

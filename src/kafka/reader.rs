@@ -20,7 +20,7 @@ use crate::core::record::Record;
 use crate::kafka::context::Context;
 use crate::kafka::convert::Converter;
 use crate::kafka::error::ClientError;
-use crate::kafka::settings;
+use crate::kafka::{raw, settings};
 use crate::topology::model::{Kafka, Pipeline};
 
 /// One lane of one task.
@@ -81,9 +81,11 @@ struct OpenLane {
     topic: TopicName,
     /// `None` once its task was given up: what is still fetched is never read.
     queue: Option<PartitionQueue<Context>>,
-    /// Behind the last record that was handed over.
+    /// Behind the last record that was handed over, and behind what was passed.
     next: Offset,
     range: Range,
+    /// Where the client stood in this partition when it was begun.
+    before: Option<Offset>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,7 @@ impl Reader {
     /// protocol, so it may come any time after the partitions were assigned.
     pub(crate) fn begin(&mut self, lanes: Vec<Begin>) -> Result<(), ClientError> {
         let mut list = TopicPartitionList::with_capacity(lanes.len());
+        let positions = self.positions(lanes.iter().map(|begin| (&begin.topic, begin.id.partition)))?;
         for Begin { id, topic, offset } in lanes {
             // Split before it is assigned, or the first records go to the consumer's main queue.
             let mut queue = self.consumer.split_partition_queue(topic.as_str(), id.partition.0);
@@ -148,7 +151,8 @@ impl Reader {
             }
             list.add_partition_offset(topic.as_str(), id.partition.0, ClientOffset::Offset(offset.0))
                 .map_err(|source| self.refused("begin a lane", source))?;
-            self.open.insert(id, OpenLane { topic, queue, next: offset, range: Range::Inside });
+            let before = positions.get(&(topic.clone(), id.partition)).copied();
+            self.open.insert(id, OpenLane { topic, queue, next: offset, range: Range::Inside, before });
         }
         self.consumer.incremental_assign(&list).map_err(|source| self.refused("begin a lane", source))
     }
@@ -185,6 +189,60 @@ impl Reader {
             (true, Range::Inside) => Fetch::Empty,
             (true, Range::Outside) => Fetch::OutOfRange { next: open.next },
         }
+    }
+
+    /// How far these lanes have come that just gave nothing: those that have passed more than they handed over.
+    ///
+    /// What is no record, such as the end of a transaction, the client takes from a lane's queue by itself and moves its own
+    /// position behind it. The end of the log is never asked for: a record that came between would be lost.
+    ///
+    /// 1. a lane is ended and begun anew at a lower offset,
+    /// 2. the client still tells the position from before, since one of its own threads is to clear it,
+    /// 3. records between the two are not handed over yet.
+    ///
+    /// So a position counts only once it differs from that at the beginning.
+    pub(crate) fn passed(&mut self, idle: &[LaneId]) -> Result<Vec<(LaneId, Offset)>, ClientError> {
+        let open = idle.iter().filter_map(|id| self.open.get(id).map(|open| (id, open)));
+        let open = open.filter(|(_, open)| open.queue.is_some() && open.range == Range::Inside);
+        let positions = self.positions(open.map(|(id, open)| (&open.topic, id.partition)))?;
+        let mut passed = Vec::new();
+        for id in idle {
+            let Some(open) = self.open.get_mut(id) else { continue };
+            let position = positions.get(&(open.topic.clone(), id.partition)).copied();
+            if let Some(position) = position
+                && open.before != Some(position)
+                && position > open.next
+            {
+                open.next = position;
+                passed.push((*id, position));
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Where the client stands in partitions; those in which it has not begun are left out.
+    fn positions<'a>(
+        &self,
+        partitions: impl Iterator<Item = (&'a TopicName, Partition)>,
+    ) -> Result<BTreeMap<(TopicName, Partition), Offset>, ClientError> {
+        let mut list = TopicPartitionList::new();
+        for (topic, partition) in partitions {
+            list.add_partition(topic.as_str(), partition.0);
+        }
+        raw::position(&*self.consumer, &mut list)
+            .map_err(|source| self.refused("tell its position", source))?;
+        let elements = list.elements();
+        let known = elements.iter().filter_map(|element| match element.offset() {
+            ClientOffset::Offset(offset) => {
+                Some(((TopicName::new(element.topic()), Partition(element.partition())), Offset(offset)))
+            }
+            ClientOffset::Beginning
+            | ClientOffset::End
+            | ClientOffset::Stored
+            | ClientOffset::Invalid
+            | ClientOffset::OffsetTail(_) => None,
+        });
+        Ok(known.collect())
     }
 
     /// The topic of an open lane and the offset of the next record that it will hand over.

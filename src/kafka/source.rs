@@ -175,6 +175,11 @@ impl Source {
         self.reader.position(LaneId { partition, lane: Lane::Source })
     }
 
+    /// See [`Reader::passed`].
+    pub(crate) fn passed(&mut self, idle: &[LaneId]) -> Result<Vec<(LaneId, Offset)>, ClientError> {
+        self.reader.passed(idle)
+    }
+
     /// See [`Reader::begin_anew`].
     pub(crate) fn begin_anew(&mut self, partition: Partition, offset: Offset) -> Result<(), ClientError> {
         self.reader.begin_anew(LaneId { partition, lane: Lane::Source }, offset)

@@ -13,11 +13,11 @@ use crate::kafka::lookup::Loss;
 use crate::kafka::reader::LaneId;
 use crate::runtime::clock::Clock;
 use crate::telemetry::Telemetry;
-use crate::telemetry::blocked::BlockedBy;
+use crate::telemetry::blocked::{BlockedBy, unread};
 use crate::telemetry::event::{
-    AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBehindEnd, Rebalance, RebalanceSeen,
-    RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted,
-    TimePassed, TransactionEnded, WorkerStarted, WorkerStopped,
+    AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade, LaneVanished,
+    Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState,
+    TaskWaits, TasksCounted, TimePassed, TransactionEnded, WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -170,6 +170,28 @@ impl Account {
         self.telemetry.emit(LaneBehindEnd { partition, lane, next, end });
     }
 
+    /// The topic of a lane is gone: its tasks wait until it is back.
+    pub(super) fn vanished(&self, lane: Lane) {
+        if let Some(by) = unread(lane) {
+            self.health.blocked(by);
+        }
+        self.telemetry.emit(LaneVanished { lane, now: self.clock.now().mono });
+    }
+
+    /// It is there again.
+    pub(super) fn back(&self, lane: Lane) {
+        if let Some(by) = unread(lane) {
+            self.health.unblocked(by);
+        }
+        self.telemetry.emit(LaneBack { lane, now: self.clock.now().mono });
+    }
+
+    /// A lane begins at the beginning of a topic that was made anew.
+    pub(super) fn remade(&self, id: LaneId, left: Offset) {
+        let LaneId { partition, lane } = id;
+        self.telemetry.emit(LaneRemade { partition, lane, left });
+    }
+
     /// A transaction came to a result.
     pub(super) fn transacted(&self, result: &TransactionResult, records: usize, took: Duration) {
         self.telemetry.emit(TransactionEnded { result, records, took });
@@ -193,6 +215,10 @@ impl Account {
                 self.health.blocked((*target).into());
             }
             Report::Unblocked { partitions, target } => self.unblock((*target).into(), partitions),
+            Report::Stale { partition, .. } => self.block(BlockedBy::PositionsStale, *partition),
+            Report::RepeatsAccepted { partition } => {
+                self.unblock(BlockedBy::PositionsStale, &[*partition]);
+            }
             Report::Settled(_) | Report::Broken(_) => {}
         }
     }
@@ -212,6 +238,11 @@ impl Account {
     pub(super) fn broker_found(&self) {
         self.health.unblocked(BlockedBy::Broker);
         self.telemetry.emit(BrokerFound { now: self.clock.now().mono });
+    }
+
+    fn block(&mut self, by: BlockedBy, partition: Partition) {
+        self.blocked.entry(by).or_default().insert(partition);
+        self.health.blocked(by);
     }
 
     fn unblock_all(&mut self, partitions: &[Partition]) {

@@ -95,6 +95,16 @@ impl Reading {
         }
     }
 
+    /// How far lanes have come that just gave nothing to their demand.
+    pub(super) fn passed(&mut self, idle: &[LaneId]) -> Result<Vec<(LaneId, Epoch, Offset)>, ClientError> {
+        let (source, tiers): (Vec<LaneId>, Vec<LaneId>) = idle.iter().partition(|id| id.lane == Lane::Source);
+        let mut passed = self.source.passed(&source)?;
+        passed.extend(self.tiers.passed(&tiers)?);
+        let demands = &self.demands;
+        let told = |(id, next)| demands.get(&id).map(|demand| (id, demand.epoch, next));
+        Ok(passed.into_iter().filter_map(told).collect())
+    }
+
     /// The topic of an open lane and the offset of the next record that it gives.
     pub(super) fn position(&self, id: LaneId) -> Option<(&TopicName, Offset)> {
         match id.lane {

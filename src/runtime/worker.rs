@@ -208,6 +208,8 @@ impl Worker {
             Note::Looked(found) => self.looked(found)?,
             Note::Drain => {
                 fail_point!(Draining);
+                // What the lanes have passed is committed with the last of what is.
+                self.meet_demands()?;
                 self.due.push_back(Event::Drain);
             }
         }
@@ -228,8 +230,9 @@ impl Worker {
 
     fn looked(&mut self, found: Found) -> Result<(), WorkerError> {
         match found {
-            Found::Task { partition, epoch, found, losses } => {
+            Found::Task { partition, epoch, found, losses, remade } => {
                 if self.epochs.is_current(partition, epoch) {
+                    remade.into_iter().for_each(|(id, left)| self.account.remade(id, left));
                     losses.into_iter().for_each(|loss| self.account.records_lost(loss));
                     self.due.push_back(Event::Restored { partition, epoch, found });
                 }
@@ -245,6 +248,12 @@ impl Worker {
             Found::BehindEnd { id, next, end } => {
                 self.account.behind_end(id, next, end);
                 self.misplaced.insert(id);
+            }
+            Found::Vanished { lane } => self.account.vanished(lane),
+            Found::Back { lane } => self.account.back(lane),
+            Found::Remade { lane } => {
+                let tasks: Vec<_> = self.processor.tasks().collect();
+                self.misplaced.extend(tasks.into_iter().map(|partition| LaneId { partition, lane }));
             }
             Found::Waits { partition, detail } => self.account.waits(partition, &detail),
             Found::Broker => {

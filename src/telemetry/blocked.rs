@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::core::event::Target;
-use crate::core::position::Partition;
+use crate::core::position::{Lane, Partition};
 use crate::core::time::Monotonic;
 
 /// What keeps tasks from going on.
@@ -72,6 +72,15 @@ impl BlockedBy {
             Self::PositionsStale => "positions-stale",
             Self::Broker => "broker",
         }
+    }
+}
+
+/// What keeps tasks from going on while the topic of a lane is gone. Without their control lane they go on.
+pub const fn unread(lane: Lane) -> Option<BlockedBy> {
+    match lane {
+        Lane::Source => Some(BlockedBy::Source),
+        Lane::Tier(_) => Some(BlockedBy::Tier),
+        Lane::Control => None,
     }
 }
 

@@ -9,12 +9,14 @@ use crate::core::position::Partition;
 use crate::telemetry::Telemetry;
 
 mod delivery;
+mod lane;
 mod report;
 mod task;
 mod transaction;
 mod worker;
 
 pub use delivery::{ExecutionEnded, ExecutionStarted};
+pub use lane::{LaneBack, LaneRemade, LaneVanished};
 pub use report::Reported;
 pub use task::{
     LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,

@@ -17,10 +17,12 @@ use redrive::core::history::{self, History};
 use redrive::core::outcome::Verdict;
 use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use redrive::core::position::{
-    CommitMark, Founding, Offset, Origin, Partition, Sequence, TopicName, WriterId,
+    CommitMark, Founding, Going, LaneMark, Offset, OffsetRange, Origin, Partition, Sequence, TopicId,
+    TopicName, WriterId,
 };
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::route::{Step, after_attempt, hop};
+use redrive::core::state::{LanePosition, Standing, StateEntry, position_key};
 use redrive::core::time::Timestamp;
 
 /// Some day in 2023: later than any wait is long.
@@ -140,7 +142,61 @@ fn policy(ladder: Ladder) -> Policy {
     }
 }
 
+prop_compose! {
+    fn position()(
+        offset in any::<i64>(),
+        exact in any::<bool>(),
+        at in any::<i64>(),
+        founding in any::<u32>(),
+        topic in "[a-zA-Z0-9._-]{1,249}",
+        id in option::of(any::<[u8; 16]>()),
+    ) -> LanePosition {
+        LanePosition {
+            offset: Offset(offset),
+            standing: if exact { Standing::Exact } else { Standing::AtLeast },
+            at: Timestamp::from_millis(at),
+            founding: Founding(founding),
+            topic: TopicName::new(&topic),
+            id: id.map(TopicId),
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_position_is_read_back_as_it_was_written(position in position(), lane in "[a-z0-9.]{1,20}") {
+        let read = StateEntry::read(Some(&position_key(&lane)), Some(&position.to_bytes()));
+        prop_assert_eq!(read, Ok(StateEntry::Position { lane, position: Some(position) }));
+    }
+
+    #[test]
+    fn a_lane_mark_and_a_range_are_read_back(
+        id in any::<[u8; 16]>(), topic in "[a-zA-Z0-9._-]{1,249}", partition in 0..i32::MAX, from in 0..i64::MAX, more in 1..i64::MAX,
+    ) {
+        let mark = LaneMark(TopicId(id));
+        prop_assert_eq!(mark.to_string().parse(), Ok(mark));
+        let (partition, to) = (Partition(partition), Offset(from.saturating_add(more)));
+        let range = OffsetRange { topic: TopicName::new(&topic), partition, from: Offset(from), to };
+        prop_assert_eq!(range.to_string().parse(), Ok(range));
+    }
+
+    #[test]
+    fn no_text_of_an_operator_panics(text in ".{0,40}") {
+        let _ = text.parse::<OffsetRange>();
+    }
+
+    #[test]
+    fn no_bytes_of_the_state_topic_panic(
+        key in prop_oneof![vec(any::<u8>(), 0..30), Just(position_key("source").to_vec())],
+        value in option::of(vec(any::<u8>(), 0..80)),
+        cut in 0usize..60,
+        position in position(),
+    ) {
+        let _ = StateEntry::read(Some(&key), value.as_deref());
+        let bytes = position.to_bytes();
+        let _ = StateEntry::read(Some(&key), bytes.get(cut..));
+        let _ = StateEntry::read(Some(&key), bytes.get(..cut));
+    }
     #[test]
     fn what_a_tier_record_says_is_read_back(envelope in envelope(), wait in 0u64..86_400_000) {
         let written = Timestamp::from_millis(NOW);
@@ -251,10 +307,17 @@ proptest! {
 
     #[test]
     fn a_commit_mark_is_read_back_whatever_later_versions_add(
-        sequence in any::<u64>(), writer in any::<u64>(), partitions in any::<u32>(), more in "( [a-z]{1,5}=[a-z0-9]{0,5}){0,3}",
+        sequence in any::<u64>(), writer in any::<u64>(), partitions in any::<u32>(), topic in option::of(any::<[u8; 16]>()),
+        stale in any::<bool>(), more in "( [a-z]{1,5}=[a-z0-9]{0,5}){0,3}",
     ) {
-        prop_assume!(!more.contains(" seq=") && !more.contains(" by=") && !more.contains(" of="));
-        let mark = CommitMark { sequence: Sequence(sequence), writer: WriterId(writer), founding: Founding(partitions) };
+        prop_assume!([" seq=", " by=", " of=", " id="].iter().all(|ours| !more.contains(ours)));
+        let mark = CommitMark {
+            sequence: Sequence(sequence),
+            writer: WriterId(writer),
+            founding: Founding(partitions),
+            topic: topic.map(TopicId),
+            going: if stale { Going::Stale } else { Going::On },
+        };
         prop_assert_eq!(format!("{mark}{more}").parse::<CommitMark>().unwrap(), mark);
     }
 }

@@ -25,8 +25,10 @@ pub(super) fn prefix(task: &Task, open: &OpenTask, ended: Ended) -> Option<(Inva
     open.offsets.iter().find_map(|(lane, offset)| {
         let state = task.lanes.get(lane.index())?;
         let count = open.counts.get(lane.index()).copied().unwrap_or(0);
-        let (behind, settled) = (state.offset_after(count), state.settled);
-        (behind != *offset || settled < count).then(|| {
+        let (behind, settled) = (state.behind(count), state.settled);
+        // The lane may have passed more since.
+        let fits = (behind..=state.offset_after(count)).contains(offset);
+        (!fits || settled < count).then(|| {
             let partition = open.partition;
             let detail = format!(
                 "{ended:?} up to {offset} of {lane:?} of task {partition} with {count} records, of which {settled} are \

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::check::{self, Ended};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
+use super::positions::{Note, noted, notes_of};
 use super::suspect::{Found, Writers};
 use super::write::write_of;
 use super::{Mode, Processor};
@@ -16,7 +17,7 @@ use crate::core::event::{
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Settled, Stage};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
-use crate::core::task::{Block, Phase, Task};
+use crate::core::task::{Block, Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 /// The wait after the first abort; doubled after each further one.
@@ -51,6 +52,15 @@ pub(super) struct OpenTask {
     carries: Carries,
     /// Whether the group has taken the task since.
     pub(super) lost: bool,
+    notes: Vec<Note>,
+    /// Whether it commits that a person has accepted repeats.
+    accepts: Accepts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepts {
+    Repeats,
+    Nothing,
 }
 
 /// What of a task is in a transaction.
@@ -117,7 +127,7 @@ impl Processor {
         }
         let pace = &self.pace;
         let searches = self.searches();
-        let everything = !pace.wanted.is_empty()
+        let everything = !(pace.wanted.is_empty() && pace.hinted.is_empty())
             || pace.ready >= MOST_RECORDS
             || (pace.ready > 0
                 && (self.running == 0 || searches || self.giving_back() || self.oldest_is_due(now)));
@@ -125,27 +135,6 @@ impl Processor {
             return Some(Purpose::Search);
         }
         everything.then_some(Purpose::Everything)
-    }
-
-    fn oldest_is_due(&self, now: Monotonic) -> bool {
-        self.pace.oldest.is_some_and(|oldest| oldest.plus(self.policy.flow.commit_interval) <= now)
-    }
-
-    /// When a transaction may be due without another event.
-    pub(super) fn next_commit_at(&self) -> Option<Monotonic> {
-        if self.open.is_some() {
-            return None;
-        }
-        let pace = &self.pace;
-        let wanted = (!pace.wanted.is_empty()).then_some(pace.not_before);
-        let oldest = pace.oldest.map(|oldest| match self.running == 0 || self.giving_back() {
-            true => pace.not_before,
-            false => oldest.plus(self.policy.flow.commit_interval).max(pace.not_before),
-        });
-        let blocked = self.blocked.iter().filter_map(|partition| self.tasks.get(partition)?.block.as_ref());
-        let probe = blocked.map(|block| block.retry_at.max(pace.not_before)).min();
-        let search = self.searches().then_some(pace.not_before);
-        [wanted, oldest, probe, search].into_iter().flatten().min()
     }
 
     fn transact(&mut self, purpose: &Purpose, now: Now) {
@@ -162,6 +151,10 @@ impl Processor {
         let mut taken: Vec<&Settled> = Vec::new();
         let stale = self.policy.flow.recommit / 2;
         let mut budget = Budget::of(&self.pace);
+        let probe = match purpose {
+            Purpose::Everything | Purpose::Search => None,
+            Purpose::Probe(_, target) => Some(*target),
+        };
         for partition in &partitions {
             let Some(task) = self.tasks.get_mut(partition) else { continue };
             task.sequence = task.sequence.next();
@@ -185,15 +178,41 @@ impl Processor {
                 }
                 let count = taken.len().saturating_sub(before);
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
-                if count > 0 || lane == Lane::Source || idle {
-                    offsets.push((lane, state.offset_after(count)));
+                let after = state.offset_after(count);
+                if after > state.committed || lane == Lane::Source || idle {
+                    offsets.push((lane, after));
                 }
                 counts.push(count);
             }
-            let mark = CommitMark { sequence: task.sequence, writer: self.writer, founding: task.founding };
-            commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark });
+            let notes = notes_of(task, &counts, probe, now.mono);
+            let hinted = self.pace.hinted.remove(&partition) && !self.pace.wanted.contains(&partition);
+            if hinted
+                && probe.is_none()
+                && counts.iter().all(|count| *count == 0)
+                && notes.is_empty()
+                && !task.has_passed()
+            {
+                continue;
+            }
+            let mark = self.mark_of(task);
+            let topics = task.topics.clone();
+            commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark, topics });
             let (epoch, sequence) = (task.epoch, task.sequence);
-            open.tasks.push(OpenTask { partition, epoch, sequence, offsets, counts, carries, lost: false });
+            let accepts = match task.stale {
+                Some(Stale::Accepted) => Accepts::Repeats,
+                Some(Stale::Asked(_)) | None => Accepts::Nothing,
+            };
+            open.tasks.push(OpenTask {
+                partition,
+                epoch,
+                sequence,
+                offsets,
+                counts,
+                carries,
+                notes,
+                accepts,
+                lost: false,
+            });
         }
         if commits.is_empty() {
             self.pace.wanted.clear();
@@ -207,6 +226,9 @@ impl Processor {
             write_of(settled, &self.policy, now.wall, &mut writes);
             open.writers.add(settled.id, writes.len());
         }
+        for OpenTask { partition, notes, counts, .. } in &open.tasks {
+            self.write_notes(*partition, notes, counts, now, &mut writes);
+        }
         open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
         for OpenTask { partition, counts, .. } in &open.tasks {
             self.pace.wanted.remove(partition);
@@ -214,10 +236,6 @@ impl Processor {
             task.lanes.iter_mut().zip(counts).for_each(|(lane, count)| lane.in_transaction = *count);
         }
         self.touched.extend(open.tasks.iter().map(|task| task.partition));
-        let probe = match purpose {
-            Purpose::Everything | Purpose::Search => None,
-            Purpose::Probe(_, target) => Some(*target),
-        };
         match purpose {
             Purpose::Everything => self.search.takes_turn(),
             Purpose::Search => self.search.gives_way(),
@@ -247,7 +265,7 @@ impl Processor {
         let mut chosen = Vec::new();
         for (partition, task) in ahead.into_iter().chain(behind) {
             let ready = if task.block.is_none() { self.free(*partition, task) } else { 0 };
-            let wanted = self.pace.wanted.contains(partition);
+            let wanted = self.pace.wanted.contains(partition) || self.pace.hinted.contains(partition);
             if task.phase != Phase::Restoring && (ready > 0 || wanted) {
                 if records > 0 && records.saturating_add(ready) > MOST_RECORDS {
                     break;
@@ -327,6 +345,7 @@ impl Processor {
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
         let mut unblocked: Option<Target> = None;
         let (mut begun, mut breaches) = (Vec::new(), Vec::new());
+        let mut accepted = Vec::new();
         let mut written = false;
         for of_task in open.tasks {
             let (partition, epoch) = (of_task.partition, of_task.epoch);
@@ -336,16 +355,20 @@ impl Processor {
                 continue;
             };
             breaches.extend(check::prefix(task, &of_task, ended));
-            let OpenTask { offsets, carries, .. } = of_task;
+            let OpenTask { offsets, counts, carries, notes, accepts, .. } = of_task;
             self.touched.insert(partition);
             if ended == Ended::Aborted {
                 task.lanes.iter_mut().for_each(|lane| lane.in_transaction = 0);
-                if task.phase == Phase::Starting {
+                if task.phase == Phase::Starting || accepts == Accepts::Repeats {
                     self.pace.wanted.insert(partition);
+                } else if task.notes.due || task.has_passed() {
+                    self.pace.hinted.insert(partition);
                 }
                 continue;
             }
             written = true;
+            noted(task, &counts, &notes);
+            task.notes.due &= notes.is_empty();
             for (lane, offset) in offsets {
                 self.search.committed(partition, lane, offset);
                 let Some(state) = task.lane(lane) else { continue };
@@ -367,12 +390,17 @@ impl Processor {
             if task.phase == Phase::Starting {
                 begun.push(partition);
             }
+            if accepts == Accepts::Repeats {
+                accepted.push(partition);
+            }
+            self.time_the_next_note(partition, now.mono);
         }
         if written && !open.tried.is_empty() {
             self.search.narrowed(&open.tried);
         }
         breaches.into_iter().for_each(|(id, detail)| self.broken(id, detail));
-        begun.into_iter().for_each(|partition| self.begin(partition));
+        begun.into_iter().for_each(|partition| self.begin(partition, now));
+        accepted.into_iter().for_each(|partition| self.go_on_from_stale(partition));
         if !fates.is_empty() {
             let fate = |((partition, lane, kind), count)| Fate { partition, lane, kind, count };
             self.actions.push_back(Action::Report(Report::Settled(fates.into_iter().map(fate).collect())));

@@ -70,7 +70,7 @@ impl Processor {
     /// The record at the front of a lane, if it is due and there is room for it.
     fn next_due(&mut self, partition: Partition, lane: Lane, now: Now) -> Option<(Unread, Epoch)> {
         let window = self.policy.flow.window;
-        let task = self.tasks.get_mut(&partition).filter(|task| task.processes())?;
+        let task = self.tasks.get_mut(&partition).filter(|task| task.processes(lane))?;
         if task.room(lane, window) == 0 {
             return None;
         }
@@ -89,7 +89,7 @@ impl Processor {
     fn ask_for_more(&mut self, partition: Partition, lane: Lane, now: Now) {
         let window = self.policy.flow.window;
         let most = (window / 2).max(1);
-        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.processes()) else { return };
+        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.processes(lane)) else { return };
         let room = task.room(lane, window);
         let epoch = task.epoch;
         let Some(state) = task.lane(lane) else { return };

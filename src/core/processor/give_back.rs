@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::positions::owes_a_note;
 use super::{Mode, Processor, Timer};
 use crate::core::event::{Action, StopReason};
 use crate::core::lane::LaneState;
@@ -44,8 +45,9 @@ impl Processor {
         }
         task.phase = Phase::GivingBack { until };
         self.leaving.insert(partition);
-        task.lanes.iter_mut().for_each(|lane| lane.unread.clear());
+        task.lanes.iter_mut().for_each(LaneState::drop_unread);
         self.pace.wanted.remove(&partition);
+        self.pace.hinted.remove(&partition);
         self.timers.insert((until, Timer::GiveBack(partition, task.epoch)));
     }
 
@@ -78,7 +80,8 @@ impl Processor {
                 let in_transaction =
                     self.open.as_ref().is_some_and(|open| open.holds(**partition, task.epoch));
                 // A blocked task cannot commit: its settled records are handled again by the next owner.
-                let finished = task.running == 0 && (task.ready() == 0 || task.block.is_some());
+                let finished =
+                    task.running == 0 && (task.ready() == 0 || task.block.is_some()) && !owes_a_note(task);
                 !in_transaction && (finished || until <= now.mono)
             })
             .map(|(partition, task)| (*partition, task.epoch))
@@ -109,6 +112,7 @@ impl Processor {
             self.running = self.running.saturating_sub(task.running);
             self.pace.wanted.remove(&partition);
             self.search.forget(partition);
+            self.pace.hinted.remove(&partition);
             self.touched.remove(&partition);
             self.leaving.remove(&partition);
             self.blocked.remove(&partition);

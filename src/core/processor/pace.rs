@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Processor;
 use super::twin::Twin;
 use super::write::weight_of;
 use crate::core::lane::Settled;
@@ -22,6 +23,8 @@ pub(super) struct Pace {
     pub(super) oldest: Option<Monotonic>,
     /// Tasks whose offsets are to be committed though nothing moved: a start, or idle lanes.
     pub(super) wanted: BTreeSet<Partition>,
+    /// Tasks that may have a position to commit or to note, and are left out where they have not.
+    pub(super) hinted: BTreeSet<Partition>,
     /// Aborts in a row.
     pub(super) aborts: u32,
     /// No transaction before this.
@@ -41,6 +44,7 @@ impl Default for Pace {
             ready: 0,
             oldest: None,
             wanted: BTreeSet::new(),
+            hinted: BTreeSet::new(),
             aborts: 0,
             not_before: Monotonic::default(),
             twin: Twin::default(),
@@ -77,5 +81,29 @@ impl Budget {
             self.bytes = self.bytes.saturating_sub(weight_of(settled));
         }
         goes
+    }
+}
+
+impl Processor {
+    pub(super) fn oldest_is_due(&self, now: Monotonic) -> bool {
+        self.pace.oldest.is_some_and(|oldest| oldest.plus(self.policy.flow.commit_interval) <= now)
+    }
+
+    /// When a transaction may be due without another event.
+    pub(super) fn next_commit_at(&self) -> Option<Monotonic> {
+        if self.open.is_some() {
+            return None;
+        }
+        let pace = &self.pace;
+        let asked = !(pace.wanted.is_empty() && pace.hinted.is_empty());
+        let wanted = asked.then_some(pace.not_before);
+        let oldest = pace.oldest.map(|oldest| match self.running == 0 || self.giving_back() {
+            true => pace.not_before,
+            false => oldest.plus(self.policy.flow.commit_interval).max(pace.not_before),
+        });
+        let blocked = self.blocked.iter().filter_map(|partition| self.tasks.get(partition)?.block.as_ref());
+        let probe = blocked.map(|block| block.retry_at.max(pace.not_before)).min();
+        let search = self.searches().then_some(pace.not_before);
+        [wanted, oldest, probe, search].into_iter().flatten().min()
     }
 }

@@ -11,15 +11,18 @@ use crate::core::event::{
 use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;
 use crate::core::policy::{Flow, Twins};
-use crate::core::position::{CommitMark, Founding, Offset, Sequence, TierIndex};
+use crate::core::position::{CommitMark, Founding, Going, Offset, Sequence, TierIndex};
 use crate::core::record::{Header, Record};
+use crate::core::state::{LanePosition, Standing, StateEntry};
 use crate::core::time::Timestamp;
 
 mod commit;
 mod deliver;
 mod give_back;
 mod invariant;
+mod positions;
 mod refused;
+mod stale;
 mod suspect;
 
 const P: Partition = Partition(0);
@@ -32,6 +35,10 @@ struct Worker {
     skew: i64,
     deliveries: Vec<Delivery>,
     transactions: Vec<Transaction>,
+    /// The positions that transactions note in the state topic, kept apart.
+    notes: Vec<(String, Offset, Standing)>,
+    /// What becomes of transactions that hold nothing else.
+    notes_by_themselves: Answers,
     others: Vec<Action>,
 }
 
@@ -44,6 +51,8 @@ impl Worker {
             skew: 0,
             deliveries: Vec::new(),
             transactions: Vec::new(),
+            notes: Vec::new(),
+            notes_by_themselves: Answers::ByTheTest,
             others: Vec::new(),
         }
     }
@@ -57,7 +66,7 @@ impl Worker {
         worker.tell(Event::Restored {
             partition: P,
             epoch,
-            found: Restored { mark: None, founding: Founding(1), lanes },
+            found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new() },
         });
         worker
     }
@@ -73,7 +82,19 @@ impl Worker {
         while let Some(action) = self.core.poll_action() {
             match action {
                 Action::Handle(delivery) => self.deliveries.push(*delivery),
-                Action::Transact(transaction) => self.transactions.push(*transaction),
+                Action::Transact(mut transaction) => {
+                    let notes = transaction.writes.extract_if(.., |write| write.target == Target::State);
+                    let notes: Vec<Write> = notes.collect();
+                    let only_notes = transaction.records == 0 && !notes.is_empty();
+                    self.notes.extend(notes.iter().map(position_in));
+                    if only_notes && self.notes_by_themselves == Answers::Committed {
+                        let transaction = transaction.id;
+                        let result = TransactionResult::Committed;
+                        self.core.handle(Event::Transacted { transaction, result }, self.now());
+                    } else {
+                        self.transactions.push(*transaction);
+                    }
+                }
                 other => self.others.push(other),
             }
         }
@@ -107,6 +128,22 @@ impl Worker {
 
     fn breaches(&self) -> Vec<&Action> {
         self.others.iter().filter(|action| matches!(action, Action::Report(Report::Broken(_)))).collect()
+    }
+}
+
+/// Whether a test answers a transaction itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    Committed,
+    ByTheTest,
+}
+
+fn position_in(write: &Write) -> (String, Offset, Standing) {
+    match StateEntry::read(write.key.as_deref(), write.value.as_deref()) {
+        Ok(StateEntry::Position { lane, position: Some(LanePosition { offset, standing, .. }) }) => {
+            (lane, offset, standing)
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -10,7 +10,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::Offset as ClientOffset;
 
 use crate::core::event::{AbortCause, Flaw, Slot, Suspects, Target, Transaction, TransactionResult, Write};
-use crate::core::position::{Lane, Partition, TopicName};
+use crate::core::position::{Lane, LaneMark, Partition, TopicName};
 use crate::fail_point::fail_point;
 use crate::kafka::group::GroupMetadata;
 use crate::kafka::producer::{Producer, SendError, Trouble};
@@ -220,8 +220,12 @@ impl Work {
                 element
                     .set_offset(ClientOffset::Offset(offset.0))
                     .map_err(|error| Fault::Broken(format!("offset `{offset}` of `{topic}`: {error}")))?;
-                if *lane == Lane::Source {
-                    element.set_metadata(task.mark.to_string());
+                let id = task.topics.get(lane.index()).copied().flatten();
+                match lane {
+                    Lane::Source => element.set_metadata(task.mark.to_string()),
+                    Lane::Control | Lane::Tier(_) => {
+                        element.set_metadata(id.map(|id| LaneMark(id).to_string()).unwrap_or_default());
+                    }
                 }
             }
         }

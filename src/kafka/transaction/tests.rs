@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 use super::{Answer, Patience, Transactor, TransactorSettings};
 use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
 use crate::core::position::{
-    CommitMark, Epoch, Founding, Lane, Offset, Partition, Sequence, TierIndex, TopicName, WriterId,
+    CommitMark, Epoch, Founding, Going, Lane, Offset, Partition, Sequence, TierIndex, TopicName, WriterId,
 };
 use crate::core::record::{Header, HeaderName};
 use crate::kafka::broker::{self, PATIENCE};
@@ -171,12 +171,19 @@ fn transaction(number: u64, writes: Vec<Write>) -> Transaction {
         epoch: EPOCH,
         offsets: vec![(Lane::Source, offset), (Lane::Tier(TierIndex(0)), offset.next())],
         mark: mark(number),
+        topics: Vec::new(),
     }];
     Transaction { id: TransactionId(number), tasks, records: writes.len(), writes, probe: None }
 }
 
 fn mark(number: u64) -> CommitMark {
-    CommitMark { sequence: Sequence(number), writer: WriterId(0xab), founding: Founding(1) }
+    CommitMark {
+        sequence: Sequence(number),
+        writer: WriterId(0xab),
+        founding: Founding(1),
+        topic: None,
+        going: Going::On,
+    }
 }
 
 fn write(target: Target, value: impl Into<Bytes>) -> Write {

@@ -7,6 +7,7 @@ use crate::core::position::Partition;
 use crate::fail_point::fail_point;
 use crate::kafka::GroupChange;
 use crate::kafka::reader::LaneId;
+use crate::runtime::reading::Met;
 use crate::runtime::worker::{Reach, Revoked, SERVE_EVERY, Worker, WorkerError};
 
 impl Worker {
@@ -17,11 +18,7 @@ impl Worker {
             return Ok(());
         }
         self.served = now;
-        // A queue that the client left something in does not wake; what is missed that way waits this long at most.
-        for lane in self.reading.demanded() {
-            let met = self.reading.try_meet(lane);
-            self.met(lane, met);
-        }
+        self.meet_demands()?;
         self.reading.tiers.serve()?;
         for change in self.reading.source.serve()? {
             self.changed(change)?;
@@ -36,6 +33,23 @@ impl Worker {
             self.begin_anew(lane)?;
         }
         self.look_for_brokers();
+        Ok(())
+    }
+
+    /// Tries to meet every demand, and tells how far the lanes have come that gave nothing.
+    pub(super) fn meet_demands(&mut self) -> Result<(), WorkerError> {
+        let mut idle = Vec::new();
+        // A queue that the client left something in does not wake; what is missed that way waits this long at most.
+        for lane in self.reading.demanded() {
+            let met = self.reading.try_meet(lane);
+            if matches!(met, Met::Nothing) {
+                idle.push(lane);
+            }
+            self.met(lane, met);
+        }
+        for (LaneId { partition, lane }, epoch, next) in self.reading.passed(&idle)? {
+            self.due.push_back(Event::Passed { partition, epoch, lane, next });
+        }
         Ok(())
     }
 

@@ -5,8 +5,10 @@ use tracing::{debug, error, info};
 use crate::core::class::Reason;
 use crate::core::event::{Fate, FateKind, Report, Target};
 use crate::core::outcome::Verdict;
+use crate::core::position::OffsetRange;
 use crate::core::time::Monotonic;
 use crate::telemetry::Telemetry;
+use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{Happening, Partitions};
 
 /// A report of the core.
@@ -43,6 +45,25 @@ impl Happening for Reported<'_> {
                     target = target_word(t, *target),
                     "tasks go on"
                 );
+            }
+            Report::Stale { partition, ranges } => {
+                t.pass(self.now);
+                t.blocked_clock().block(BlockedBy::PositionsStale, &[*partition]);
+                let ranges = ranges.iter().map(OffsetRange::to_string).collect::<Vec<_>>().join(" ");
+                error!(
+                    pipeline = t.pipeline,
+                    worker = t.worker,
+                    %partition,
+                    ranges,
+                    hint = format!("redrive resume {} --accept-repeats {ranges}", t.pipeline),
+                    "positions-stale: the group's offsets are gone and the last stop was not in order: these records may \
+                     be handled once more; the task waits until that is accepted"
+                );
+            }
+            Report::RepeatsAccepted { partition } => {
+                t.pass(self.now);
+                t.blocked_clock().unblock(BlockedBy::PositionsStale, &[*partition]);
+                info!(pipeline = t.pipeline, worker = t.worker, %partition, "repeats accepted: the task goes on");
             }
             Report::Settled(fates) => {
                 for fate in fates {

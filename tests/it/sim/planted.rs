@@ -75,11 +75,17 @@ pub(crate) enum Bug {
     ValueLeftBehind,
     /// A worker that ends for a twin has fenced it once more before.
     TwinTakesIdBack,
+    /// An idle lane is said to have passed the end of its log, which was asked for, not what it has given.
+    EndAsked,
+    /// Positions in the state topic are not taken back when their lanes go on.
+    NoteKept,
+    /// What is noted of a lane is one offset too far.
+    NoteTooHigh,
 }
 
 impl Bug {
     /// Each with the invariants of which one must be named.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 34] = [
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 37] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -99,7 +105,7 @@ impl Bug {
         (Self::AnswerBeforeEnd, &[R9]),
         (Self::DueFromWrongTier, &[R3]),
         (Self::OffsetTooHigh, &[R1]),
-        (Self::OffsetTooLow, &[R1]),
+        (Self::OffsetTooLow, &[R1, R8]),
         (Self::WriteDropped, &[R1]),
         (Self::WriteDoubled, &[R1]),
         (Self::HopCountsAsAttempt, &[R4]),
@@ -114,5 +120,8 @@ impl Bug {
         (Self::MateAccused, &[R1, R7]),
         (Self::RefusedHandledAgain, &[R6]),
         (Self::ValueLeftBehind, &[R7]),
+        (Self::EndAsked, &[R1]),
+        (Self::NoteKept, &[R1]),
+        (Self::NoteTooHigh, &[R1]),
     ];
 }

@@ -67,7 +67,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
                 })),
             })
             .collect(),
-        Report::Broken(_) => Vec::new(),
+        Report::Stale { .. } | Report::RepeatsAccepted { .. } | Report::Broken(_) => Vec::new(),
     }
 }
 

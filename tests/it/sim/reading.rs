@@ -35,7 +35,7 @@ impl World {
             })
             .collect();
         let founding = Founding(self.plan.partitions as u32);
-        let found = Restored { mark: self.mark(partition), founding, lanes };
+        let found = Restored { mark: self.mark(partition), founding, lanes, topics: Vec::new() };
         let partition = Partition(partition);
         let wait = self.latency();
         let event = Event::Restored { partition, epoch, found };
@@ -47,7 +47,7 @@ impl World {
         for (lane, offset) in self.lanes_of(slot).into_iter().flatten().zip(lanes) {
             let too_far = i64::from(self.bug == Some(Bug::RecordSkippedAtOpen) && lane == Lane::Source);
             let position = offset.0 + too_far;
-            let reader = Reader { epoch, position, asked: None, answering: false };
+            let reader = Reader { epoch, position, asked: None, answering: false, watched: false };
             self.slots[slot].readers.insert((partition.0, lane), reader);
         }
     }
@@ -83,7 +83,7 @@ impl World {
     /// Begins to answer every fetch for which there are records.
     pub(crate) fn pump(&mut self, slot: usize) {
         let isolation = self.isolation();
-        let mut ready = Vec::new();
+        let (mut ready, mut idle) = (Vec::new(), Vec::new());
         for ((partition, lane), reader) in &mut self.slots[slot].readers {
             if reader.asked.is_none() || reader.answering {
                 continue;
@@ -92,11 +92,39 @@ impl World {
             if !self.cluster.read(place, reader.position, 1, isolation).is_empty() {
                 reader.answering = true;
                 ready.push((*partition, reader.epoch, *lane));
+            } else if !reader.watched && self.cluster.log(place).last_stable() > reader.position {
+                reader.watched = true;
+                idle.push((*partition, reader.epoch, *lane));
             }
+        }
+        for (partition, epoch, lane) in idle {
+            let wait = self.random.millis(1, 100);
+            self.worker_after(slot, wait, WorkerStep::Watch(partition, epoch, lane));
         }
         for (partition, epoch, lane) in ready {
             let wait = self.latency();
             self.worker_after(slot, wait, WorkerStep::FetchReady(partition, epoch, lane));
+        }
+    }
+
+    /// A lane whose records are asked for may have nothing to give but ends of transactions.
+    pub(crate) fn watch(&mut self, slot: usize, partition: Partition, epoch: Epoch, lane: Lane) {
+        let isolation = self.isolation();
+        let place = Place::lane(lane, partition.0);
+        let Some(reader) = self.slots[slot].readers.get_mut(&(partition.0, lane)) else { return };
+        if reader.epoch != epoch {
+            return;
+        }
+        reader.watched = false;
+        let next = self.cluster.log(place).last_stable();
+        if self.bug == Some(Bug::EndAsked) {
+            // The end of the log, whatever the lane has been given.
+            return self.feed(slot, Event::Passed { partition, epoch, lane, next: Offset(next) });
+        }
+        let gives = !self.cluster.read(place, reader.position, 1, isolation).is_empty();
+        if reader.asked.is_some() && !reader.answering && !gives && next > reader.position {
+            reader.position = next;
+            self.feed(slot, Event::Passed { partition, epoch, lane, next: Offset(next) });
         }
     }
 

@@ -11,7 +11,7 @@ use redrive::core::invariant::InvariantId;
 use super::plan::Plan;
 use super::planted::Bug;
 use super::reached::Reached;
-use super::world::{Counts, World};
+use super::world::{Behind, Counts, World};
 
 /// No seed takes as many steps.
 const MOST_STEPS: u64 = 3_000_000;
@@ -100,7 +100,7 @@ fn advance(world: &mut World, until: Duration, done: fn(&World) -> bool) -> Resu
         if !goes_on || world.now > until || world.trace.steps() > MOST_STEPS {
             let why = if goes_on { "too much time or too many steps" } else { "nothing left to happen" };
             let open = world.checker.unfinished();
-            let lag = world.lag();
+            let lag = world.lag(Behind::Offsets);
             return Err((Kind::Stalled, format!("{why}, lag {lag}, without a fate: {open:?}")));
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Reader {
     pub(crate) asked: Option<usize>,
     /// The answer is under way.
     pub(crate) answering: bool,
+    /// It is looked at soon, whether it gives nothing more.
+    pub(crate) watched: bool,
 }
 
 /// The transaction in the transactor's hands.

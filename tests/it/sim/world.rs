@@ -13,6 +13,7 @@ use redrive::core::time::Timestamp;
 
 use super::checker::Checker;
 use super::cluster::group::{MemberId, Shuffle};
+use super::cluster::log::Isolation;
 use super::cluster::transactions::{Ending, ProducerEpoch, Serial, TransactionalId};
 use super::cluster::{Cluster, Place};
 use super::machine::describe;
@@ -67,7 +68,17 @@ pub(crate) enum WorkerStep {
     ReadMarks(Doubt),
     Restore(i32, Epoch),
     FetchReady(i32, Epoch, Lane),
+    Watch(i32, Epoch, Lane),
     HandlerEnds(DeliveryId, Box<Outcome>),
+}
+
+/// What is counted behind the committed offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// All offsets, ends of transactions included, as Kafka's own tools count.
+    Offsets,
+    /// Records that a reader could still read. Whoever was thrown out of the group may leave ends of transactions behind it.
+    Records,
 }
 
 /// Numbers of one run.
@@ -273,6 +284,7 @@ impl World {
             WorkerStep::FetchReady(partition, epoch, lane) => {
                 self.fetch_ready(slot, Partition(partition), epoch, lane);
             }
+            WorkerStep::Watch(partition, epoch, lane) => self.watch(slot, Partition(partition), epoch, lane),
             WorkerStep::HandlerEnds(delivery, outcome) => self.handler_ends(slot, delivery, *outcome),
         }
     }
@@ -395,10 +407,11 @@ impl World {
 
     /// Whether nothing is left to do: every record has its fate, nothing lags, no transaction is open.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.faults_over
-            && self.checker.is_finished()
-            && !self.cluster.transactions.any_open()
-            && self.lag() == 0
+        self.is_done() && self.lag(Behind::Offsets) == 0
+    }
+
+    fn is_done(&self) -> bool {
+        self.faults_over && self.checker.is_finished() && !self.cluster.transactions.any_open()
     }
 
     /// All workers are told to stop and stay down.
@@ -411,19 +424,24 @@ impl World {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.slots.iter().all(|slot| slot.machine.is_none()) && self.is_quiet()
+        let unread = self.lag(Behind::Records);
+        self.slots.iter().all(|slot| slot.machine.is_none()) && self.is_done() && unread == 0
     }
 
-    /// Records that a reader could still read behind the committed offsets.
-    pub(crate) fn lag(&self) -> usize {
-        use super::cluster::log::Isolation;
+    /// What lies behind the committed offsets.
+    pub(crate) fn lag(&self, what: Behind) -> i64 {
         let lanes = self.cluster.lanes().flat_map(|lane| {
             (0..self.cluster.partitions()).map(move |partition| Place::lane(lane, partition))
         });
         lanes
             .map(|place| {
                 let from = self.cluster.committed(place).map_or(0, |committed| committed.offset);
-                self.cluster.read(place, from, usize::MAX, Isolation::Committed).len()
+                match what {
+                    Behind::Offsets => self.cluster.log(place).end() - from,
+                    Behind::Records => {
+                        self.cluster.read(place, from, usize::MAX, Isolation::Committed).len() as i64
+                    }
+                }
             })
             .sum()
     }

@@ -176,7 +176,12 @@ fn a_refused_write_of_no_record_stops_its_own_task_only() {
     let other = Partition(1);
     worker.tell(Event::Assigned(vec![other]));
     let epoch = worker.core.tasks[&other].epoch;
-    let found = Restored { mark: None, founding: Founding(2), lanes: vec![LaneStart::Committed(Offset(0))] };
+    let found = Restored {
+        mark: None,
+        founding: Founding(2),
+        lanes: vec![LaneStart::Committed(Offset(0))],
+        topics: Vec::new(),
+    };
     worker.tell(Event::Restored { partition: other, epoch, found });
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     worker.tell(Event::Fetched {
@@ -202,7 +207,13 @@ fn a_refused_write_of_no_record_stops_its_own_task_only() {
 #[test]
 fn after_a_commit_without_an_answer_the_mark_decides() {
     let mark = |by, sequence| {
-        Some(CommitMark { writer: WriterId(by), sequence: Sequence(sequence), founding: Founding(1) })
+        Some(CommitMark {
+            writer: WriterId(by),
+            sequence: Sequence(sequence),
+            founding: Founding(1),
+            topic: None,
+            going: Going::On,
+        })
     };
     let cases = [(mark(7, 1), true), (mark(7, 0), false), (mark(8, 1), false), (None, false)];
     for (found, committed) in cases {
@@ -226,7 +237,7 @@ fn a_first_start_is_committed_before_anything_is_read() {
     worker.tell(Event::Restored {
         partition: P,
         epoch,
-        found: Restored { mark: None, founding: Founding(1), lanes },
+        found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new() },
     });
     let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
     assert!(!worker.others.iter().any(open));

@@ -30,6 +30,7 @@ fn a_record_that_always_fails_has_exactly_the_attempts_and_executions_of_the_lad
     let mut policy = policy(&[5, 60]);
     policy.ladder.last_tier_repeats = 2;
     let mut worker = Worker::running(policy);
+    worker.notes_by_themselves = Answers::Committed;
     let mut offsets = [0, 0];
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     let mut executions = 0;

@@ -38,6 +38,7 @@ impl Checker {
             let detail = format!("{serial:?} writes {fate:?} for {source:?}, which it does not consume");
             return broken(InvariantId::R1, detail);
         }
+        self.notes(cluster, serial)?;
         self.cut(cluster)
     }
 

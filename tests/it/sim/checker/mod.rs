@@ -8,6 +8,7 @@ mod copies;
 mod cut;
 mod ledger;
 mod lesser;
+mod notes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use redrive::core::event::Transaction;
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::policy::Policy;
 use redrive::core::position::{Epoch, Lane, Offset, Partition};
+use redrive::core::state::LanePosition;
 
 use self::calls::{Call, CallKey};
 use self::lesser::Refused;
@@ -70,6 +72,8 @@ pub(crate) struct Checker {
     unfinished: usize,
     /// The committed offsets as the decided transactions say.
     committed: BTreeMap<Place, i64>,
+    /// What the state topic says of each lane.
+    noted: BTreeMap<Place, LanePosition>,
     /// When a task's offsets were last committed without any change.
     recommitted: BTreeMap<i32, Duration>,
     /// When the lanes of a task were opened.
@@ -99,6 +103,7 @@ impl Checker {
             tales: BTreeMap::new(),
             unfinished: 0,
             committed: BTreeMap::new(),
+            noted: BTreeMap::new(),
             recommitted: BTreeMap::new(),
             opened: BTreeMap::new(),
             calls: BTreeMap::new(),

@@ -50,6 +50,9 @@ fn write_event(f: &mut Formatter<'_>, event: &Event) -> fmt::Result {
                 Outcome::Failed(failure) => write!(f, "{:?} {:?}", failure.cause, failure.retry_after),
             }
         }
+        Event::Passed { partition, epoch, lane: of, next } => {
+            write!(f, "Passed p{partition} e{} {} {next}", epoch.0, lane(*of))
+        }
         Event::Assigned(_)
         | Event::Restored { .. }
         | Event::Revoked(_)

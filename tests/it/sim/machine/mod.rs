@@ -16,6 +16,7 @@ use redrive::core::policy::Policy;
 use redrive::core::position::{Epoch, Lane, Offset, Partition, Sequence, WriterId};
 use redrive::core::processor::Processor;
 use redrive::core::record::Record;
+use redrive::core::state::{Standing, StateEntry};
 use redrive::core::time::{Now, Timestamp};
 
 use super::lineage::{self, Root};
@@ -146,6 +147,7 @@ impl Machine {
             | Event::Revoked(_)
             | Event::Lost(_)
             | Event::Fetched { .. }
+            | Event::Passed { .. }
             | Event::Handled { .. }
             | Event::ReadBack { .. }
             | Event::Tick
@@ -221,7 +223,16 @@ impl Machine {
                 dead.filter(|write| write.value.is_some()).for_each(leave_behind);
             }
             Bug::WriteDropped => {
-                transaction.writes.pop();
+                let fates = transaction.writes.iter().filter(|write| write.target != Target::State);
+                let last = fates.count();
+                if last > 0 {
+                    transaction.writes.remove(last - 1);
+                }
+            }
+            Bug::NoteKept | Bug::NoteTooHigh => {
+                transaction
+                    .writes
+                    .retain_mut(|write| write.target != Target::State || spoil_note(bug, write));
             }
             Bug::WriteDoubled => {
                 let first = transaction.writes.first().cloned();
@@ -257,6 +268,17 @@ impl Machine {
             _ => {}
         }
     }
+}
+
+/// Spoils a note; false where it is left out.
+fn spoil_note(bug: Bug, write: &mut Write) -> bool {
+    let read = StateEntry::read(write.key.as_deref(), write.value.as_deref());
+    let Ok(StateEntry::Position { position: Some(mut position), .. }) = read else { return true };
+    if bug == Bug::NoteTooHigh {
+        position.offset = position.offset.next();
+        write.value = Some(position.to_bytes());
+    }
+    bug != Bug::NoteKept || position.standing == Standing::Exact
 }
 
 /// The same tasks once more, without any write.

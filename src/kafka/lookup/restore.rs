@@ -1,0 +1,170 @@
+//! Where the lanes of a task go on: the group's offsets first, then the state topic, then `start`.
+
+use std::collections::BTreeMap;
+
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaError;
+use rdkafka::{Offset as ClientOffset, TopicPartitionList};
+
+use crate::core::event::{LaneStart, Restored};
+use crate::core::position::{CommitMark, Epoch, Going, Lane, LaneMark, Offset, Partition, TopicId};
+use crate::core::state::{LanePosition, Standing};
+use crate::fail_point::fail_point;
+use crate::kafka::error::ClientError;
+use crate::kafka::lookup::noted::{NotRead, Positions, Reading};
+use crate::kafka::lookup::{Asker, Found, Loss, TRY, Tried, not_yet};
+use crate::kafka::raw::Topic;
+use crate::kafka::reader::LaneId;
+use crate::kafka::start::LogRange;
+
+/// Where a lane stood, as far as anybody knows.
+struct Stood {
+    offset: Offset,
+    known: Known,
+    /// The id of the topic that the offset is of.
+    id: Option<TopicId>,
+}
+
+/// Who knows it.
+enum Known {
+    /// The group has the offset.
+    Committed,
+    /// The state topic.
+    Noted(Standing),
+}
+
+impl Asker {
+    pub(super) fn task(&self, partition: Partition, epoch: Epoch) -> Result<Tried, ClientError> {
+        match self.restored(partition, epoch) {
+            Ok(tried) => Ok(tried),
+            Err(NotRead::Yet(detail)) => {
+                tracing::debug!(%partition, detail, "not known yet, asking again");
+                Ok(Tried::NotYet(detail))
+            }
+            Err(NotRead::Never(ClientError::Call { source, .. })) => Ok(not_yet(&source)),
+            Err(NotRead::Never(error)) => Err(error),
+        }
+    }
+
+    fn restored(&self, partition: Partition, epoch: Epoch) -> Result<Tried, NotRead> {
+        fail_point!(BeforeCommitted);
+        let mut committed = self.committed(partition)?;
+        fail_point!(AfterCommitted);
+        let mark = committed.mark;
+        if mark.is_some_and(|mark| mark.going == Going::Stale) {
+            // What was committed while the task waited for a person says only how far its requests are obeyed.
+            committed.stood.retain(|lane, _| *lane == Lane::Control);
+        }
+        let lanes: Vec<Lane> = self.pipeline.policy.lanes().collect();
+        let notes = if lanes.iter().all(|lane| committed.stood.contains_key(lane)) {
+            Positions::new()
+        } else {
+            self.positions(partition, epoch)?
+        };
+        let founding = match (mark, notes.values().next()) {
+            (Some(mark), _) => mark.founding,
+            (None, Some(note)) => note.founding,
+            (None, None) => self.founding().map_err(NotRead::Never)?,
+        };
+        let topics = self.topics_of(&lanes)?;
+        if let Some((lane, _)) = topics.iter().find(|(_, topic)| **topic == Topic::Missing) {
+            let topic = self.pipeline.lane_topic(*lane);
+            return Err(NotRead::Yet(format!("there is no topic `{topic}`")));
+        }
+        let ids: Vec<Option<TopicId>> = topics.values().map(|topic| topic.id()).collect();
+        let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone() };
+        let (mut losses, mut remade) = (Vec::new(), Vec::new());
+        for (lane, id) in lanes.into_iter().zip(ids) {
+            let topic = self.pipeline.lane_topic(lane);
+            let log = self.log(topic, partition)?;
+            let at = LaneId { partition, lane };
+            let note = notes.get(&self.pipeline.policy.word(lane)).filter(|note| note.topic == *topic);
+            let Some(stood) = committed.stood.remove(&lane).or_else(|| note.map(stood_by)) else {
+                let start = match lane {
+                    Lane::Source => {
+                        self.resolver(founding).resolve(partition, log).map_err(NotRead::Never)?
+                    }
+                    Lane::Control | Lane::Tier(_) => log.start,
+                };
+                losses.extend(loss(at, start, log));
+                task.lanes.push(LaneStart::Fresh(start.max(log.start)));
+                continue;
+            };
+            if id.is_some() && stood.id.is_some() && id != stood.id {
+                remade.push((at, stood.offset));
+                task.lanes.push(LaneStart::Fresh(log.start));
+                continue;
+            }
+            if stood.offset > log.end {
+                return Ok(Tried::Stuck(Found::BehindEnd { id: at, next: stood.offset, end: log.end }));
+            }
+            losses.extend(loss(at, stood.offset, log));
+            let from = stood.offset.max(log.start);
+            task.lanes.push(match stood.known {
+                Known::Committed => LaneStart::Committed(from),
+                Known::Noted(Standing::Exact) => LaneStart::Fresh(from),
+                Known::Noted(Standing::AtLeast) => LaneStart::Stale { from, to: log.end },
+            });
+        }
+        self.watched.borrow_mut().begin(topics);
+        Ok(Tried::Answered(Found::Task { partition, epoch, found: task, losses, remade }))
+    }
+
+    /// What the state topic holds; read over as many tries as it takes, one task after the other.
+    fn positions(&self, partition: Partition, epoch: Epoch) -> Result<Positions, NotRead> {
+        let mut slot = self.reading.borrow_mut();
+        let reading = match slot.as_mut() {
+            Some(reading) if (reading.partition, reading.epoch) == (partition, epoch) => reading,
+            Some(other) if other.partition != partition => {
+                return Err(NotRead::Yet(format!("the state of task `{}` is read first", other.partition)));
+            }
+            Some(_) | None => slot.insert(Reading::begin(&self.kafka, &self.pipeline, partition, epoch)?),
+        };
+        let positions = reading.go_on(&self.pipeline);
+        if !matches!(positions, Err(NotRead::Yet(_))) {
+            *slot = None;
+        }
+        positions
+    }
+
+    /// The stable committed offsets of all lanes of a task. Fails while a transaction holds one.
+    fn committed(&self, partition: Partition) -> Result<Committed, KafkaError> {
+        let lanes: Vec<Lane> = self.pipeline.policy.lanes().collect();
+        let mut list = TopicPartitionList::with_capacity(lanes.len());
+        for lane in &lanes {
+            list.add_partition(self.pipeline.lane_topic(*lane).as_str(), partition.0);
+        }
+        let list = self.consumer.committed_offsets(list, TRY)?;
+        let mut committed = Committed { mark: None, stood: BTreeMap::new() };
+        for lane in lanes {
+            let found = list.find_partition(self.pipeline.lane_topic(lane).as_str(), partition.0);
+            let Some(found) = found else { return Err(KafkaError::NoMessageReceived) };
+            found.error()?;
+            let ClientOffset::Offset(offset) = found.offset() else { continue };
+            // A mark that is not ours, such as that of a tool that moved the offset, is none.
+            let id = match lane {
+                Lane::Source => {
+                    committed.mark = found.metadata().parse().ok();
+                    committed.mark.and_then(|mark| mark.topic)
+                }
+                Lane::Control | Lane::Tier(_) => found.metadata().parse().ok().map(|LaneMark(id)| id),
+            };
+            committed.stood.insert(lane, Stood { offset: Offset(offset), known: Known::Committed, id });
+        }
+        Ok(committed)
+    }
+}
+
+struct Committed {
+    mark: Option<CommitMark>,
+    stood: BTreeMap<Lane, Stood>,
+}
+
+fn stood_by(note: &LanePosition) -> Stood {
+    Stood { offset: note.offset, known: Known::Noted(note.standing), id: note.id }
+}
+
+/// What is missing between where a lane stood and the beginning of its log.
+fn loss(id: LaneId, from: Offset, log: LogRange) -> Option<Loss> {
+    (from < log.start).then_some(Loss { id, from, to: log.start })
+}
