@@ -4,10 +4,12 @@
 //!
 //! [`probe`]: crate::admin::probe
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::core::position::Partition;
 use crate::core::time::Monotonic;
 use crate::telemetry::blocked::BlockedBy;
 
@@ -33,6 +35,8 @@ struct Notes {
     membership: AtomicU8,
     outside_since: AtomicU64,
     blocked: AtomicU32,
+    /// What tasks ask a person to type. Rarely written, and held only to copy.
+    asks: Mutex<BTreeMap<Partition, String>>,
 }
 
 /// Where one worker notes its health.
@@ -54,6 +58,7 @@ impl Health {
             membership: AtomicU8::new(JOINING),
             outside_since: AtomicU64::new(millis(now)),
             blocked: AtomicU32::new(0),
+            asks: Mutex::new(BTreeMap::new()),
         };
         Self(Arc::new(Shared { workers: workers.into_iter().map(notes).collect(), fatal: OnceLock::new() }))
     }
@@ -129,6 +134,16 @@ impl WorkerHealth {
         });
     }
 
+    /// A task waits until a person types this command.
+    pub fn asks(&self, task: Partition, command: String) {
+        self.note(|notes| drop(notes.asks().insert(task, command)));
+    }
+
+    /// It waits no more, or is somebody else's.
+    pub fn asks_nothing(&self, task: Partition) {
+        self.note(|notes| drop(notes.asks().remove(&task)));
+    }
+
     fn note(&self, write: impl FnOnce(&Notes)) {
         if let Some(notes) = self.shared.workers.get(self.index) {
             write(notes);
@@ -137,6 +152,10 @@ impl WorkerHealth {
 }
 
 impl Notes {
+    fn asks(&self) -> MutexGuard<'_, BTreeMap<Partition, String>> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn read(&self) -> Worker {
         let begun = self.begun.load(Ordering::Acquire);
         let beat = moment(self.beat.load(Ordering::Relaxed));
@@ -151,6 +170,7 @@ impl Notes {
                 _ => Membership::Joining,
             },
             blocked: BlockedBy::ALL.into_iter().filter(|by| blocked & bit(*by) != 0).collect(),
+            asks: self.asks().values().cloned().collect(),
         }
     }
 }
@@ -189,6 +209,8 @@ pub struct Worker {
     pub membership: Membership,
     /// What keeps its tasks from going on.
     pub blocked: Vec<BlockedBy>,
+    /// The commands that its tasks wait for.
+    pub asks: Vec<String>,
 }
 
 /// Whether a worker's loop turns.

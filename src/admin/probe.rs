@@ -95,8 +95,9 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                         .push(format!("worker `{name}` has tasks that wait: their source cannot be read"));
                 }
                 BlockedBy::PositionsStale => {
-                    let text = "has tasks that wait for `redrive resume`: their positions may be old";
+                    let text = "has tasks that wait for a person (positions-stale)";
                     verdict.notes.push(format!("worker `{name}` {text}"));
+                    verdict.notes.extend(worker.asks.iter().map(|command| format!("hint: {command}")));
                 }
                 BlockedBy::Output
                 | BlockedBy::Tier

@@ -215,7 +215,10 @@ impl Account {
                 self.health.blocked((*target).into());
             }
             Report::Unblocked { partitions, target } => self.unblock((*target).into(), partitions),
-            Report::Stale { partition, .. } => self.block(BlockedBy::PositionsStale, *partition),
+            Report::Stale { partition, ranges } => {
+                self.block(BlockedBy::PositionsStale, *partition);
+                self.health.asks(*partition, self.telemetry.resume_command(ranges));
+            }
             Report::RepeatsAccepted { partition } => {
                 self.unblock(BlockedBy::PositionsStale, &[*partition]);
             }
@@ -252,6 +255,9 @@ impl Account {
     }
 
     fn unblock(&mut self, by: BlockedBy, partitions: &[Partition]) {
+        if by == BlockedBy::PositionsStale {
+            partitions.iter().for_each(|partition| self.health.asks_nothing(*partition));
+        }
         let Some(blocked) = self.blocked.get_mut(&by) else { return };
         blocked.retain(|partition| !partitions.contains(partition));
         if blocked.is_empty() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::core::position::{Lane, Partition};
+use crate::core::position::{Lane, OffsetRange, Partition};
 use crate::core::time::Monotonic;
 use crate::telemetry::blocked::BlockedClock;
 use crate::telemetry::metrics::Metrics;
@@ -50,6 +50,12 @@ impl Telemetry {
     /// Logs and counts what happened.
     pub fn emit(&self, event: impl event::Happening) {
         event.tell(self);
+    }
+
+    /// What a person types to accept that these records may be handled once more.
+    pub fn resume_command(&self, ranges: &[OffsetRange]) -> String {
+        let ranges = ranges.iter().map(OffsetRange::to_string).collect::<Vec<_>>().join(" ");
+        format!("redrive resume {} --accept-repeats {ranges}", self.pipeline)
     }
 
     /// Counts the time in which tasks were blocked until now.

@@ -1,6 +1,6 @@
 //! Where lanes go on when the group's offsets are gone, and that nothing lags behind when everything is done.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
@@ -11,6 +11,7 @@ use redrive::topology::model::Pipeline;
 
 use crate::binary::Binary;
 use crate::process::{Process, eventually};
+use crate::size;
 use crate::support::{Kafka, PATIENCE};
 use crate::topology::Draft;
 
@@ -30,14 +31,36 @@ pub(crate) fn outputs(kafka: &Kafka, pipeline: &Pipeline) -> Vec<usize> {
     numbers
 }
 
+/// In a full run a broker that keeps offsets for a minute, and it is waited for; else the shared one, which is told.
+fn own_broker() -> Option<Kafka> {
+    let properties = ["offsets.retention.minutes=1", "offsets.retention.check.interval.ms=5000"];
+    size::is_full().then(|| Kafka::start_with(&properties))
+}
+
 /// What the broker does when the group has been away for longer than it keeps offsets.
 fn forget_offsets(kafka: &Kafka, pipeline: &Pipeline) {
+    if size::is_full() {
+        return eventually("the offsets have expired", || {
+            committed(kafka, pipeline).iter().all(Option::is_none)
+        });
+    }
     let admin: AdminClient<DefaultClientContext> = kafka.config().create().expect("make an admin client");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     eventually("the group has no members and is forgotten", || {
         let deleted = runtime.block_on(admin.delete_groups(&[&pipeline.group], &AdminOptions::new()));
         deleted.expect("delete the group").iter().all(Result::is_ok)
     });
+}
+
+/// The committed offset of every lane.
+fn committed(kafka: &Kafka, pipeline: &Pipeline) -> Vec<Option<i64>> {
+    let client: BaseConsumer = kafka.config().set("group.id", &pipeline.group).create().unwrap();
+    let mut list = TopicPartitionList::new();
+    for lane in pipeline.policy.lanes() {
+        list.add_partition(pipeline.lane_topic(lane).as_str(), 0);
+    }
+    let found = client.committed_offsets(list, PATIENCE).expect("committed offsets");
+    found.elements().iter().map(|element| element.offset().to_raw().filter(|offset| *offset >= 0)).collect()
 }
 
 /// The lanes whose committed offset is not the end of their log, which takes ends of transactions for records as Kafka's
@@ -66,7 +89,8 @@ fn lagging(kafka: &Kafka, pipeline: &Pipeline) -> Vec<(String, i64, i64)> {
 
 #[test]
 fn stopped_in_order_a_task_without_offsets_goes_on_exactly_where_it_stood() {
-    let kafka = Kafka::shared();
+    let own = own_broker();
+    let kafka = own.as_ref().unwrap_or_else(|| Kafka::shared());
     let topology = Draft::new(kafka, 1).tiers(&["1s"]).fail("1", Some(1), "transient").made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     write(kafka, pipeline, 0..50);
@@ -83,8 +107,30 @@ fn stopped_in_order_a_task_without_offsets_goes_on_exactly_where_it_stood() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the broker's retention is what is waited out")]
+fn idle_workers_keep_the_offsets_of_every_lane() {
+    let own = own_broker();
+    let kafka = own.as_ref().unwrap_or_else(|| Kafka::shared());
+    let topology = Draft::new(kafka, 1).tiers(&["1s"]).made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    let process = Process::start(&topology, "a");
+    write(kafka, pipeline, 0..10);
+    eventually("all are handled", || outputs(kafka, pipeline).len() == 10);
+    // Twice as long as the broker keeps an offset that nobody commits again.
+    let began = Instant::now();
+    let lasts = if size::is_full() { Duration::from_secs(120) } else { Duration::ZERO };
+    eventually("time passes", || {
+        assert!(committed(kafka, pipeline).iter().all(Option::is_some), "an offset has expired");
+        began.elapsed() >= lasts
+    });
+    process.end().expect("a clean end");
+    assert_eq!(outputs(kafka, pipeline), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
 fn killed_a_task_without_offsets_waits_for_a_person_and_says_what_may_be_repeated() {
-    let kafka = Kafka::shared();
+    let own = own_broker();
+    let kafka = own.as_ref().unwrap_or_else(|| Kafka::shared());
     let draft = Draft::new(kafka, 1);
     let topology = draft.made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
@@ -125,7 +171,29 @@ fn when_everything_is_done_every_lane_is_committed_to_its_end() {
     eventually("nothing lags", || lagging(kafka, pipeline).is_empty());
     process.end().expect("a clean end");
     assert_eq!(lagging(kafka, pipeline), []);
+    if size::is_full() {
+        assert_eq!(told_lag(kafka, pipeline), vec![0; pipeline.policy.lanes().count()]);
+    }
     assert_eq!(outputs(kafka, pipeline), (0..20).collect::<Vec<_>>());
+}
+
+/// The lag of every lane as `kafka-consumer-groups` tells it.
+#[expect(clippy::disallowed_methods, reason = "where the jars of the broker are")]
+fn told_lag(kafka: &Kafka, pipeline: &Pipeline) -> Vec<i64> {
+    let cache = std::env::var("XDG_CACHE_HOME").ok();
+    let cache = cache.unwrap_or_else(|| format!("{}/.cache", std::env::var("HOME").expect("a home")));
+    let jars = std::fs::read_dir(format!("{cache}/redrive")).expect("the cache").filter_map(Result::ok);
+    let jars = jars.map(|folder| folder.path().join("lib")).find(|folder| folder.is_dir()).expect("the jars");
+    let told = std::process::Command::new("java")
+        .args(["-cp", &format!("{}/*", jars.display())])
+        .arg("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+        .args(["--bootstrap-server", kafka.bootstrap(), "--describe", "--group", &pipeline.group])
+        .output()
+        .expect("run java");
+    let table = String::from_utf8_lossy(&told.stdout).into_owned();
+    let rows = table.lines().filter(|line| line.starts_with(&pipeline.group));
+    // Group, topic, partition, committed, end, lag.
+    rows.map(|row| row.split_whitespace().nth(5).unwrap().parse().expect("a lag")).collect()
 }
 
 /// Records in a transaction of their own each, and behind them some that are taken back.

@@ -50,6 +50,12 @@ pub(crate) fn outage() -> Duration {
     }
 }
 
+/// Whether what takes minutes is waited for.
+#[allow(dead_code, reason = "every test target takes what it needs")]
+pub(crate) fn is_full() -> bool {
+    size() == Size::Full
+}
+
 /// How long a wait may take that depends on how many records there are.
 pub(crate) fn patience() -> Duration {
     match size() {

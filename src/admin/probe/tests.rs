@@ -1,5 +1,6 @@
 use super::*;
 use crate::admin::health::{Health, WorkerHealth};
+use crate::core::position::Partition;
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_start(Duration::from_secs(seconds))
@@ -92,4 +93,21 @@ fn a_fatal_error_is_not_ready_and_the_first_is_told() {
     health.fatal("group authorization failed");
     health.fatal("something after it");
     assert_eq!(ready(&health.snapshot(), at(100)).to_string(), "fatal error: group authorization failed\n");
+}
+
+#[test]
+fn a_task_that_waits_for_a_person_notes_what_to_type_until_it_goes_on() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(0);
+    first.blocked(BlockedBy::PositionsStale);
+    first.asks(Partition(3), "redrive resume payments --accept-repeats in/3/1-2".to_owned());
+    let verdict = ready(&health.snapshot(), at(100));
+    assert!(verdict.is_good(), "a restart would not help");
+    let noted = verdict.to_string();
+    assert!(noted.contains("positions-stale"), "{noted}");
+    assert!(noted.contains("hint: redrive resume payments --accept-repeats in/3/1-2"), "{noted}");
+    first.unblocked(BlockedBy::PositionsStale);
+    first.asks_nothing(Partition(3));
+    assert!(!ready(&health.snapshot(), at(100)).to_string().contains("resume"));
 }

@@ -5,7 +5,6 @@ use tracing::{debug, error, info};
 use crate::core::class::Reason;
 use crate::core::event::{Fate, FateKind, Report, Target};
 use crate::core::outcome::Verdict;
-use crate::core::position::OffsetRange;
 use crate::core::time::Monotonic;
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
@@ -49,13 +48,11 @@ impl Happening for Reported<'_> {
             Report::Stale { partition, ranges } => {
                 t.pass(self.now);
                 t.blocked_clock().block(BlockedBy::PositionsStale, &[*partition]);
-                let ranges = ranges.iter().map(OffsetRange::to_string).collect::<Vec<_>>().join(" ");
                 error!(
                     pipeline = t.pipeline,
                     worker = t.worker,
                     %partition,
-                    ranges,
-                    hint = format!("redrive resume {} --accept-repeats {ranges}", t.pipeline),
+                    hint = t.resume_command(ranges),
                     "positions-stale: the group's offsets are gone and the last stop was not in order: these records may \
                      be handled once more; the task waits until that is accepted"
                 );
