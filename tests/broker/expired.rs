@@ -63,8 +63,8 @@ fn committed(kafka: &Kafka, pipeline: &Pipeline) -> Vec<Option<i64>> {
     found.elements().iter().map(|element| element.offset().to_raw().filter(|offset| *offset >= 0)).collect()
 }
 
-/// The lanes whose committed offset is not the end of their log, which takes ends of transactions for records as Kafka's
-/// own tools do.
+/// The lanes whose committed offset is not the high watermark: the lag that `kafka-consumer-groups` tells, which takes ends of
+/// transactions for records.
 fn lagging(kafka: &Kafka, pipeline: &Pipeline) -> Vec<(String, i64, i64)> {
     let client: BaseConsumer = kafka
         .config()
@@ -171,29 +171,7 @@ fn when_everything_is_done_every_lane_is_committed_to_its_end() {
     eventually("nothing lags", || lagging(kafka, pipeline).is_empty());
     process.end().expect("a clean end");
     assert_eq!(lagging(kafka, pipeline), []);
-    if size::is_full() {
-        assert_eq!(told_lag(kafka, pipeline), vec![0; pipeline.policy.lanes().count()]);
-    }
     assert_eq!(outputs(kafka, pipeline), (0..20).collect::<Vec<_>>());
-}
-
-/// The lag of every lane as `kafka-consumer-groups` tells it.
-#[expect(clippy::disallowed_methods, reason = "where the jars of the broker are")]
-fn told_lag(kafka: &Kafka, pipeline: &Pipeline) -> Vec<i64> {
-    let cache = std::env::var("XDG_CACHE_HOME").ok();
-    let cache = cache.unwrap_or_else(|| format!("{}/.cache", std::env::var("HOME").expect("a home")));
-    let jars = std::fs::read_dir(format!("{cache}/redrive")).expect("the cache").filter_map(Result::ok);
-    let jars = jars.map(|folder| folder.path().join("lib")).find(|folder| folder.is_dir()).expect("the jars");
-    let told = std::process::Command::new("java")
-        .args(["-cp", &format!("{}/*", jars.display())])
-        .arg("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
-        .args(["--bootstrap-server", kafka.bootstrap(), "--describe", "--group", &pipeline.group])
-        .output()
-        .expect("run java");
-    let table = String::from_utf8_lossy(&told.stdout).into_owned();
-    let rows = table.lines().filter(|line| line.starts_with(&pipeline.group));
-    // Group, topic, partition, committed, end, lag.
-    rows.map(|row| row.split_whitespace().nth(5).unwrap().parse().expect("a lag")).collect()
 }
 
 /// Records in a transaction of their own each, and behind them some that are taken back.
