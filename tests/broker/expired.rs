@@ -145,8 +145,8 @@ fn killed_a_task_without_offsets_waits_for_a_person_and_says_what_may_be_repeate
 
     // However often it is started and stopped.
     for _ in 0..2 {
-        let (process, words) = Binary::telling(&draft.text(kafka), 0);
-        let said = || std::fs::read_to_string(words.path()).expect("what it said");
+        let (process, words) = Binary::heard(&draft.text(kafka), 0);
+        let said = || words.said();
         eventually("it says that it waits", || said().contains("positions-stale"));
         let command = format!("redrive resume {} --accept-repeats {}/0/", pipeline.name, pipeline.source);
         let said = said();

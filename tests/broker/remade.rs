@@ -75,8 +75,8 @@ fn a_source_that_vanishes_is_told_and_read_again_when_it_is_back() {
     let topology = draft.made(kafka);
     let pipeline = topology.pipelines.first().unwrap();
     write(kafka, pipeline, 0..20);
-    let (process, words) = Binary::telling(&draft.text(kafka), 0);
-    let said = |what: &str| std::fs::read_to_string(words.path()).expect("what it said").contains(what);
+    let (process, words) = Binary::heard(&draft.text(kafka), 0);
+    let said = |what: &str| words.said().contains(what);
     eventually("the first are handled", || outputs(kafka, pipeline).len() == 20);
 
     kafka.delete(pipeline.source.as_str());

@@ -21,7 +21,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::*;
 use crate::core::event::{AbortCause, Target, TaskCommit, Write};
-use crate::core::position::{Epoch, Founding, Lane, Offset, Sequence, TierIndex, WriterId};
+use crate::core::position::{Epoch, Founding, Going, Lane, Offset, Sequence, TierIndex, WriterId};
 use crate::kafka::{fixture, settings};
 use crate::telemetry::metrics::Metrics;
 
@@ -175,10 +175,15 @@ impl Rig {
 
 fn transaction(number: u64, values: &[&[u8]]) -> Transaction {
     let offset = Offset(i64::try_from(number).unwrap());
-    let mark =
-        CommitMark { sequence: Sequence(number), writer: WriterId(0xab), founding: Founding::default() };
+    let mark = CommitMark {
+        sequence: Sequence(number),
+        writer: WriterId(0xab),
+        founding: Founding::default(),
+        topic: None,
+        going: Going::On,
+    };
     let offsets = vec![(Lane::Source, offset), (Lane::Tier(TierIndex(0)), offset)];
-    let tasks = vec![TaskCommit { partition: TASK, epoch: EPOCH, offsets, mark }];
+    let tasks = vec![TaskCommit { partition: TASK, epoch: EPOCH, offsets, mark, topics: Vec::new() }];
     let write = |value: &&[u8]| Write {
         target: TIER,
         partition: TASK,
