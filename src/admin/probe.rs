@@ -99,16 +99,17 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                     verdict.notes.push(format!("worker `{name}` {text}"));
                     verdict.notes.extend(worker.asks.iter().map(|command| format!("hint: {command}")));
                 }
-                BlockedBy::Output
-                | BlockedBy::Tier
-                | BlockedBy::DeadLetter
-                | BlockedBy::State
-                | BlockedBy::Cases
-                | BlockedBy::Audit => {
+                BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter | BlockedBy::State => {
                     let by = by.as_str();
                     verdict
                         .notes
                         .push(format!("worker `{name}` has tasks that wait: `{by}` cannot be written"));
+                }
+                BlockedBy::Cases | BlockedBy::Audit => {
+                    let by = by.as_str();
+                    verdict
+                        .notes
+                        .push(format!("worker `{name}` answers no request: `{by}` cannot be written"));
                 }
             }
         }

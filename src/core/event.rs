@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::core::control::Reply;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::outcome::Outcome;
 use crate::core::position::{
@@ -383,6 +384,30 @@ pub enum Report {
     RepeatsAccepted {
         /// The task.
         partition: Partition,
+    },
+    /// Operators get no answer from these tasks until `target` can be written again. Their records go on, and no request is
+    /// skipped.
+    Unanswered {
+        /// The tasks.
+        partitions: Vec<Partition>,
+        /// What cannot be written.
+        target: Target,
+        /// The client's words.
+        detail: String,
+    },
+    /// They do again.
+    Answering {
+        /// The tasks.
+        partitions: Vec<Partition>,
+        /// What can be written again.
+        target: Target,
+    },
+    /// A request got its answer, committed.
+    Answered {
+        /// The task.
+        partition: Partition,
+        /// What became of it.
+        reply: Box<Reply>,
     },
     /// Records got their fate, committed.
     Settled(Vec<Fate>),

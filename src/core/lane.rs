@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::core::control::Reply;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::outcome::{Output, Verdict};
 use crate::core::position::{Offset, TierIndex};
@@ -21,8 +22,8 @@ pub(crate) enum Disposition {
     Hop { tier: TierIndex, due: Timestamp },
     /// Ends here.
     DeadLetter(Verdict),
-    /// An operator's request, carried out or refused.
-    Obeyed,
+    /// An operator's request, carried out or refused: this is told of it.
+    Obeyed(Box<Reply>),
 }
 
 /// How much of its record a copy or a dead letter carries.

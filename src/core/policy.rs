@@ -11,6 +11,8 @@ use crate::core::time::in_words;
 /// Everything the core needs to know of one pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
+    /// The name of the pipeline, for audits.
+    pub name: String,
     /// The source topic: the first part of every origin.
     pub source: TopicName,
     /// The control lane: requests of operators.
@@ -194,6 +196,7 @@ pub(crate) mod tests {
     pub(crate) fn policy(tiers: &[u64]) -> Policy {
         let delays: Vec<Duration> = tiers.iter().map(|seconds| Duration::from_secs(*seconds)).collect();
         Policy {
+            name: "orders".to_owned(),
             source: TopicName::new("orders"),
             control: TopicName::new("shop.orders.control"),
             draining: Vec::new(),

@@ -18,11 +18,13 @@ use crate::core::random::Random;
 use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
+mod blocks;
 mod check;
 mod commit;
 mod deliver;
 mod give_back;
 mod look;
+mod obey;
 mod pace;
 mod positions;
 mod refused;
@@ -54,7 +56,7 @@ pub struct Processor {
     touched: BTreeSet<Partition>,
     /// Tasks that are being given back.
     leaving: BTreeSet<Partition>,
-    /// Tasks that wait until something can be written again.
+    /// Tasks of which a part waits until something can be written again.
     blocked: BTreeSet<Partition>,
     open: Option<Open>,
     pace: Pace,

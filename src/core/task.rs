@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::core::event::Target;
+use crate::core::event::{Report, Target};
 use crate::core::lane::LaneState;
-use crate::core::position::{Epoch, Founding, Lane, Offset, OffsetRange, Sequence, TierIndex, TopicId};
+use crate::core::position::{
+    Epoch, Founding, Lane, Offset, OffsetRange, Partition, Sequence, TierIndex, TopicId,
+};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -23,7 +25,45 @@ pub(crate) enum Phase {
     GivingBack { until: Monotonic },
 }
 
-/// Why a task does not go on by itself.
+/// The parts of a task that go on without each other where a topic cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// What the source and the tiers hold.
+    Records,
+    /// What operators ask.
+    Requests,
+}
+
+impl Part {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Records, Self::Requests];
+
+    /// The part that a lane belongs to.
+    pub(crate) const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Control => Self::Requests,
+            Lane::Source | Lane::Tier(_) => Self::Records,
+        }
+    }
+
+    /// That it does not go on.
+    pub(crate) const fn blocked(self, partitions: Vec<Partition>, target: Target, detail: String) -> Report {
+        match self {
+            Self::Records => Report::Blocked { partitions, target, detail },
+            Self::Requests => Report::Unanswered { partitions, target, detail },
+        }
+    }
+
+    /// That it goes on.
+    pub(crate) const fn unblocked(self, partitions: Vec<Partition>, target: Target) -> Report {
+        match self {
+            Self::Records => Report::Unblocked { partitions, target },
+            Self::Requests => Report::Answering { partitions, target },
+        }
+    }
+}
+
+/// Why a part of a task does not go on by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// What cannot be written.
@@ -68,7 +108,10 @@ pub(crate) struct Task {
     pub(crate) keys: HashMap<u64, VecDeque<(Lane, Offset)>, FixedState>,
     /// Records that a handler has, or that wait for their next execution.
     pub(crate) running: usize,
+    /// Why the records of its source and tiers do not go on.
     pub(crate) block: Option<Block>,
+    /// Why requests are not answered.
+    pub(crate) mute: Option<Block>,
     /// The id of each lane's topic, by [`Lane::index`], where the broker told one.
     pub(crate) topics: Vec<Option<TopicId>>,
     pub(crate) notes: Notes,
@@ -87,6 +130,7 @@ impl Task {
             keys: HashMap::with_hasher(FixedState::with_seed(seed)),
             running: 0,
             block: None,
+            mute: None,
             topics: Vec::new(),
             notes: Notes::default(),
             stale: None,
@@ -102,10 +146,29 @@ impl Task {
         self.lanes.iter().enumerate().map(|(index, state)| (Lane::at(index), state))
     }
 
-    /// Whether new deliveries of a lane may begin.
+    /// Why a part of it does not go on. Where the state topic cannot be written, neither does: what moves a lane notes it there.
+    pub(crate) fn block_of(&self, part: Part) -> Option<&Block> {
+        match part {
+            Part::Records => self.block.as_ref(),
+            Part::Requests => {
+                let stateless = self.block.as_ref().filter(|block| block.target == Target::State);
+                self.mute.as_ref().or(stateless)
+            }
+        }
+    }
+
+    /// As [`Self::block_of`], to change it.
+    pub(crate) const fn block_mut(&mut self, part: Part) -> &mut Option<Block> {
+        match part {
+            Part::Records => &mut self.block,
+            Part::Requests => &mut self.mute,
+        }
+    }
+
+    /// Whether records of a lane may be taken on.
     pub(crate) fn processes(&self, lane: Lane) -> bool {
         let open = self.stale.is_none() || lane == Lane::Control;
-        self.phase == Phase::Running && self.block.is_none() && open
+        self.phase == Phase::Running && self.block_of(Part::of(lane)).is_none() && open
     }
 
     /// Whether a handler may be called once more for a record that is already admitted.
@@ -139,6 +202,11 @@ impl Task {
 
     /// Records that the next transaction can take.
     pub(crate) fn ready(&self) -> usize {
-        self.lanes.iter().map(LaneState::ready).sum()
+        self.writable().map(|(_, state)| state.ready()).sum()
+    }
+
+    /// The lanes whose records the next transaction can take.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = (Lane, &LaneState)> {
+        self.lanes().filter(|(lane, _)| self.block_of(Part::of(*lane)).is_none())
     }
 }

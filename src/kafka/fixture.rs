@@ -46,6 +46,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         outputs: BTreeMap::new(),
         handler: HandlerSpec::Passthrough(Passthrough::default()),
         policy: Policy {
+            name: name.to_owned(),
             source,
             control: TopicName::new(&format!("t.{name}.control")),
             draining: Vec::new(),

@@ -30,8 +30,19 @@ pub(super) struct Account {
     health: WorkerHealth,
     clock: Clock,
     tasks: BTreeMap<Partition, Taken>,
-    blocked: BTreeMap<BlockedBy, BTreeSet<Partition>>,
+    blocked: BTreeMap<(BlockedBy, Stop), BTreeSet<Partition>>,
     passed: Monotonic,
+}
+
+/// What of a task does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    /// Its records.
+    Records,
+    /// Its answers to operators.
+    Requests,
+    /// Everything but its answers, until a person accepts repeats.
+    Positions,
 }
 
 #[derive(Debug)]
@@ -131,7 +142,9 @@ impl Account {
             return;
         }
         self.telemetry.emit(TaskLeft { partition });
-        self.unblock_all(&[partition]);
+        self.go_on(Stop::Records, &[partition]);
+        self.go_on(Stop::Requests, &[partition]);
+        self.go_on(Stop::Positions, &[partition]);
         self.count();
     }
 
@@ -200,7 +213,7 @@ impl Account {
     /// The core reports.
     pub(super) fn reported(&mut self, mut report: Report) {
         // The core may still speak of tasks that have left: nothing would ever tell that they go on.
-        if let Report::Blocked { partitions, .. } = &mut report {
+        if let Report::Blocked { partitions, .. } | Report::Unanswered { partitions, .. } = &mut report {
             partitions.retain(|partition| self.tasks.contains_key(partition));
             if partitions.is_empty() {
                 return;
@@ -210,19 +223,21 @@ impl Account {
         match &report {
             Report::Blocked { partitions, target, .. } => {
                 // A task is stopped by one topic at a time: what stopped it before no longer does.
-                self.unblock_all(partitions);
-                self.blocked.entry((*target).into()).or_default().extend(partitions);
-                self.health.blocked((*target).into());
+                self.go_on(Stop::Records, partitions);
+                self.stop(Stop::Records, (*target).into(), partitions);
             }
-            Report::Unblocked { partitions, target } => self.unblock((*target).into(), partitions),
+            Report::Unanswered { partitions, target, .. } => {
+                self.go_on(Stop::Requests, partitions);
+                self.stop(Stop::Requests, (*target).into(), partitions);
+            }
             Report::Stale { partition, ranges } => {
-                self.block(BlockedBy::PositionsStale, *partition);
+                self.stop(Stop::Positions, BlockedBy::PositionsStale, &[*partition]);
                 self.health.asks(*partition, self.telemetry.resume_command(ranges));
             }
-            Report::RepeatsAccepted { partition } => {
-                self.unblock(BlockedBy::PositionsStale, &[*partition]);
-            }
-            Report::Settled(_) | Report::Broken(_) => {}
+            Report::RepeatsAccepted { partition } => self.go_on(Stop::Positions, &[*partition]),
+            Report::Unblocked { partitions, .. } => self.go_on(Stop::Records, partitions),
+            Report::Answering { partitions, .. } => self.go_on(Stop::Requests, partitions),
+            Report::Answered { .. } | Report::Settled(_) | Report::Broken(_) => {}
         }
     }
 
@@ -243,25 +258,23 @@ impl Account {
         self.telemetry.emit(BrokerFound { now: self.clock.now().mono });
     }
 
-    fn block(&mut self, by: BlockedBy, partition: Partition) {
-        self.blocked.entry(by).or_default().insert(partition);
+    fn stop(&mut self, stop: Stop, by: BlockedBy, partitions: &[Partition]) {
+        self.blocked.entry((by, stop)).or_default().extend(partitions);
         self.health.blocked(by);
     }
 
-    fn unblock_all(&mut self, partitions: &[Partition]) {
-        for by in self.blocked.keys().copied().collect::<Vec<_>>() {
-            self.unblock(by, partitions);
-        }
-    }
-
-    fn unblock(&mut self, by: BlockedBy, partitions: &[Partition]) {
-        if by == BlockedBy::PositionsStale {
+    fn go_on(&mut self, stop: Stop, partitions: &[Partition]) {
+        if stop == Stop::Positions {
             partitions.iter().for_each(|partition| self.health.asks_nothing(*partition));
         }
-        let Some(blocked) = self.blocked.get_mut(&by) else { return };
-        blocked.retain(|partition| !partitions.contains(partition));
-        if blocked.is_empty() {
-            self.blocked.remove(&by);
+        for ((_, stopped), blocked) in &mut self.blocked {
+            if *stopped == stop {
+                blocked.retain(|partition| !partitions.contains(partition));
+            }
+        }
+        let before: BTreeSet<BlockedBy> = self.blocked.keys().map(|(by, _)| *by).collect();
+        self.blocked.retain(|_, blocked| !blocked.is_empty());
+        for by in before.into_iter().filter(|by| self.blocked.keys().all(|(still, _)| still != by)) {
             self.health.unblocked(by);
         }
     }

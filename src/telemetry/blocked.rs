@@ -100,7 +100,9 @@ impl From<Target> for BlockedBy {
 /// Measures how long tasks are blocked, by what. Whoever asks for the time gets what has passed since the last time.
 #[derive(Debug, Default)]
 pub(super) struct BlockedClock {
-    tasks: BTreeMap<BlockedBy, BTreeSet<Partition>>,
+    tasks: Stopped,
+    /// Tasks whose requests get no answer.
+    requests: Stopped,
     whole: BTreeSet<BlockedBy>,
     at: Monotonic,
 }
@@ -110,22 +112,30 @@ impl BlockedClock {
     pub(super) fn pass(&mut self, now: Monotonic) -> impl Iterator<Item = (BlockedBy, Duration)> {
         let passed = now.since(self.at);
         self.at = self.at.max(now);
-        let by_tasks = self.tasks.iter().filter(|(_, tasks)| !tasks.is_empty()).map(|(by, _)| *by);
+        let stopped = self.tasks.iter().chain(&self.requests);
+        let by_tasks = stopped.filter(|(_, tasks)| !tasks.is_empty()).map(|(by, _)| *by);
         let all: BTreeSet<BlockedBy> = by_tasks.chain(self.whole.iter().copied()).collect();
         all.into_iter().map(move |by| (by, passed))
     }
 
     /// These tasks do not go on, whatever stopped them before.
     pub(super) fn block(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        tasks.iter().for_each(|task| self.forget(*task));
-        self.tasks.entry(by).or_default().extend(tasks);
+        stop(&mut self.tasks, by, tasks);
     }
 
     /// These tasks go on.
     pub(super) fn unblock(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        if let Some(blocked) = self.tasks.get_mut(&by) {
-            blocked.retain(|task| !tasks.contains(task));
-        }
+        go_on(&mut self.tasks, by, tasks);
+    }
+
+    /// The requests of these tasks get no answer, whatever kept them from it before.
+    pub(super) fn mute(&mut self, by: BlockedBy, tasks: &[Partition]) {
+        stop(&mut self.requests, by, tasks);
+    }
+
+    /// They do again.
+    pub(super) fn unmute(&mut self, by: BlockedBy, tasks: &[Partition]) {
+        go_on(&mut self.requests, by, tasks);
     }
 
     /// Nothing of the worker goes on.
@@ -140,9 +150,24 @@ impl BlockedClock {
 
     /// This task is somebody else's now.
     pub(super) fn forget(&mut self, task: Partition) {
-        for blocked in self.tasks.values_mut() {
-            blocked.remove(&task);
+        for stopped in self.tasks.values_mut().chain(self.requests.values_mut()) {
+            stopped.remove(&task);
         }
+    }
+}
+
+type Stopped = BTreeMap<BlockedBy, BTreeSet<Partition>>;
+
+fn stop(stopped: &mut Stopped, by: BlockedBy, tasks: &[Partition]) {
+    for other in stopped.values_mut() {
+        other.retain(|task| !tasks.contains(task));
+    }
+    stopped.entry(by).or_default().extend(tasks);
+}
+
+fn go_on(stopped: &mut Stopped, by: BlockedBy, tasks: &[Partition]) {
+    if let Some(stopped) = stopped.get_mut(&by) {
+        stopped.retain(|task| !tasks.contains(task));
     }
 }
 
@@ -180,6 +205,19 @@ mod tests {
         assert_eq!(passed(&mut clock, 3), [(BlockedBy::DeadLetter, 3)]);
         clock.unblock(BlockedBy::DeadLetter, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 5), []);
+    }
+
+    #[test]
+    fn requests_without_an_answer_count_apart_from_records_that_wait() {
+        let mut clock = BlockedClock::default();
+        clock.block(BlockedBy::DeadLetter, &[Partition(1)]);
+        clock.mute(BlockedBy::Audit, &[Partition(1)]);
+        assert_eq!(passed(&mut clock, 3), [(BlockedBy::DeadLetter, 3), (BlockedBy::Audit, 3)]);
+        clock.mute(BlockedBy::Cases, &[Partition(1)]);
+        clock.unblock(BlockedBy::DeadLetter, &[Partition(1)]);
+        assert_eq!(passed(&mut clock, 5), [(BlockedBy::Cases, 2)]);
+        clock.unmute(BlockedBy::Cases, &[Partition(1)]);
+        assert_eq!(passed(&mut clock, 9), []);
     }
 
     #[test]

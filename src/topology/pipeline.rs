@@ -72,6 +72,7 @@ pub(crate) fn read(
     let pipeline = (|| {
         let (handler, source, topics) = (handler?, source_topic?, topics?);
         let policy = Policy {
+            name: name.clone(),
             source: source.clone(),
             control: topics.control.name.clone(),
             draining: Vec::new(),

@@ -9,6 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use redrive::core::class::{Class, Reason};
+use redrive::core::control::{self, Answer, Reply};
 use redrive::core::envelope::{Envelope, FirstFailure, LastFailure, Life};
 use redrive::core::headers::{
     self, LONGEST_DETAIL, PREFIX, cut_detail, from_source, of_waiting, read_waiting,
@@ -119,6 +120,7 @@ fn ladder() -> impl Strategy<Value = Ladder> {
 
 fn policy(ladder: Ladder) -> Policy {
     Policy {
+        name: "orders".to_owned(),
         source: TopicName::new("orders"),
         control: TopicName::new("control"),
         draining: Vec::new(),
@@ -197,6 +199,40 @@ proptest! {
         let _ = StateEntry::read(Some(&key), bytes.get(cut..));
         let _ = StateEntry::read(Some(&key), bytes.get(..cut));
     }
+
+    #[test]
+    fn any_bytes_on_the_control_lane_are_read_or_refused_and_told_in_few_bytes(
+        key in option::of(vec(any::<u8>(), 0..70)),
+        place in 0usize..200,
+        bytes in vec(any::<u8>(), 0..6),
+        until in 0usize..200,
+    ) {
+        let value = r#"{"arguments":{"ranges":["orders/0/10-20"]},"at":1,"by":"ada","command":"accept-repeats","ticket":"","version":1}"#;
+        let mut value = value.as_bytes().to_vec();
+        let from = place.min(value.len());
+        value.splice(from..until.clamp(from, value.len()), bytes);
+        let record = Record {
+            offset: Offset(7),
+            timestamp: Timestamp::from_millis(0),
+            key: key.map(Bytes::from),
+            value: Some(Bytes::from(value)),
+            headers: Vec::new(),
+            unnamed_headers: 0,
+        };
+        let (head, command) = control::read(&record);
+        let obeyed = command.is_ok();
+        let answer = Answer::new(command.map(|command| command.to_string()), Timestamp::from_millis(NOW), WriterId(1));
+        prop_assert!(!obeyed || (head.id.is_some() && head.by.is_some()));
+        if let Some(id) = head.id.clone() {
+            let read = Answer::read(&Answer::key(&id), Some(&answer.to_bytes()));
+            prop_assert_eq!(read, Some((id, Ok(answer.clone()))));
+        }
+        let audit = Reply { head, place: origin(), answer }.audit("orders");
+        let line: serde_json::Value = serde_json::from_slice(&audit).unwrap();
+        prop_assert!(line["by"].is_string() || line["result"] == "refused");
+        prop_assert!(audit.len() < 8_000);
+    }
+
     #[test]
     fn what_a_tier_record_says_is_read_back(envelope in envelope(), wait in 0u64..86_400_000) {
         let written = Timestamp::from_millis(NOW);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::blocks::{Carries, Purpose};
 use super::check::{self, Ended};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::positions::{Note, noted, notes_of};
@@ -17,25 +18,21 @@ use crate::core::event::{
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Settled, Stage};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
-use crate::core::task::{Block, Phase, Stale, Task};
+use crate::core::task::{Part, Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 /// The wait after the first abort; doubled after each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 /// The longest wait after an abort that names nothing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
-/// The wait before a blocked task is tried again; doubled after each try in vain.
-const FIRST_UNBLOCK: Duration = Duration::from_secs(1);
-/// The longest wait before a blocked task is tried again.
-const LONGEST_UNBLOCK: Duration = Duration::from_secs(30);
 
 /// The transaction that is under way.
 #[derive(Debug)]
 pub(super) struct Open {
     id: TransactionId,
     tasks: Vec<OpenTask>,
-    /// Which tasks wrote to which target.
-    targets: BTreeSet<(Target, Partition)>,
+    /// Which part of which task wrote to which target.
+    targets: BTreeSet<(Target, Partition, Part)>,
     writers: Writers,
     /// The suspects of a search that it tries.
     tried: BTreeSet<DeliveryId>,
@@ -57,33 +54,16 @@ pub(super) struct OpenTask {
     accepts: Accepts,
 }
 
+/// Whether a transaction commits that repeats were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepts {
+pub(super) enum Accepts {
     Repeats,
     Nothing,
 }
 
-/// What of a task is in a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carries {
-    /// What it has settled.
-    Settled,
-    /// The offsets that are committed already, once more: what it has settled cannot be written, and offsets expire.
-    Offsets,
-}
-
-impl Carries {
-    fn of(task: &Task, purpose: &Purpose) -> Self {
-        match (purpose, &task.block) {
-            (Purpose::Everything, Some(_)) => Self::Offsets,
-            (Purpose::Everything, None) | (Purpose::Search | Purpose::Probe(..), _) => Self::Settled,
-        }
-    }
-}
-
 impl Open {
     /// What an abort may need to know of it: where its tasks wrote, which record made which write, what was tried.
-    fn evidence(&mut self) -> (BTreeSet<(Target, Partition)>, Writers, BTreeSet<DeliveryId>) {
+    fn evidence(&mut self) -> (BTreeSet<(Target, Partition, Part)>, Writers, BTreeSet<DeliveryId>) {
         (self.targets.clone(), std::mem::take(&mut self.writers), std::mem::take(&mut self.tried))
     }
 
@@ -99,16 +79,6 @@ impl Open {
     }
 }
 
-/// What the next transaction is for.
-pub(super) enum Purpose {
-    /// Whatever is ready.
-    Everything,
-    /// One blocked task, to see whether its target can be written again.
-    Probe(Partition, Target),
-    /// A part of the suspects, and what stands before them in their lanes.
-    Search,
-}
-
 impl Processor {
     pub(super) fn transact_if_time(&mut self, now: Now) {
         if self.open.is_some() || self.mode == Mode::Stopped || now.mono < self.pace.not_before {
@@ -120,10 +90,9 @@ impl Processor {
     }
 
     fn purpose(&self, now: Monotonic) -> Option<Purpose> {
-        let block_of = |partition| Some((partition, self.tasks.get(partition)?.block.as_ref()?));
-        let mut blocked = self.blocked.iter().filter_map(block_of);
-        if let Some((partition, block)) = blocked.find(|(_, block)| block.retry_at <= now) {
-            return Some(Purpose::Probe(*partition, block.target));
+        let due = self.blocks().find(|(_, _, block)| block.retry_at <= now);
+        if let Some((partition, part, block)) = due {
+            return Some(Purpose::Probe(partition, part, block.target));
         }
         let pace = &self.pace;
         let searches = self.searches();
@@ -140,7 +109,7 @@ impl Processor {
     fn transact(&mut self, purpose: &Purpose, now: Now) {
         let tried = match purpose {
             Purpose::Everything => BTreeSet::new(),
-            Purpose::Probe(partition, _) => self.stopped_at(*partition),
+            Purpose::Probe(partition, part, _) => self.stopped_at(*partition, *part),
             Purpose::Search => self.sought(),
         };
         let partitions = self.partitions_for(purpose, &tried);
@@ -153,7 +122,7 @@ impl Processor {
         let mut budget = Budget::of(&self.pace);
         let probe = match purpose {
             Purpose::Everything | Purpose::Search => None,
-            Purpose::Probe(_, target) => Some(*target),
+            Purpose::Probe(.., target) => Some(*target),
         };
         for partition in &partitions {
             let Some(task) = self.tasks.get_mut(partition) else { continue };
@@ -166,15 +135,12 @@ impl Processor {
             let mut counts = Vec::with_capacity(task.lanes.len());
             for (lane, state) in task.lanes() {
                 let before = taken.len();
-                match carries {
-                    Carries::Settled => {
-                        let reach = self.reach(purpose, &open.tried, (partition, task.epoch, lane));
-                        let ready = state.ready_records().take_while(|settled| {
-                            reach.is_none_or(|reach| settled.id.offset < reach) && budget.takes(settled)
-                        });
-                        taken.extend(ready);
-                    }
-                    Carries::Offsets => {}
+                if carries.takes(lane) {
+                    let reach = self.reach(purpose, &open.tried, (partition, task.epoch, lane));
+                    let ready = state.ready_records().take_while(|settled| {
+                        reach.is_none_or(|reach| settled.id.offset < reach) && budget.takes(settled)
+                    });
+                    taken.extend(ready);
                 }
                 let count = taken.len().saturating_sub(before);
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
@@ -194,14 +160,11 @@ impl Processor {
             {
                 continue;
             }
-            let mark = self.mark_of(task);
+            let accepts = accepts(task, &counts);
+            let mark = self.mark_of(task, accepts);
             let topics = task.topics.clone();
             commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark, topics });
             let (epoch, sequence) = (task.epoch, task.sequence);
-            let accepts = match task.stale {
-                Some(Stale::Accepted) => Accepts::Repeats,
-                Some(Stale::Asked(_)) | None => Accepts::Nothing,
-            };
             open.tasks.push(OpenTask {
                 partition,
                 epoch,
@@ -223,13 +186,19 @@ impl Processor {
         let records = taken.len();
         let mut writes = Vec::with_capacity(records);
         for settled in taken {
+            let before = writes.len();
             write_of(settled, &self.policy, now.wall, &mut writes);
             open.writers.add(settled.id, writes.len());
+            let (partition, part) = (settled.id.partition, Part::of(settled.id.lane));
+            let written = writes.iter().skip(before);
+            open.targets.extend(written.map(|write| (write.target, partition, part)));
         }
         for OpenTask { partition, notes, counts, .. } in &open.tasks {
+            let before = writes.len();
             self.write_notes(*partition, notes, counts, now, &mut writes);
+            let written = writes.iter().skip(before);
+            open.targets.extend(written.map(|write| (write.target, *partition, Part::Records)));
         }
-        open.targets.extend(writes.iter().map(|write| (write.target, write.partition)));
         for OpenTask { partition, counts, .. } in &open.tasks {
             self.pace.wanted.remove(partition);
             let Some(task) = self.tasks.get_mut(partition) else { continue };
@@ -251,7 +220,7 @@ impl Processor {
     /// The tasks that the next transaction holds.
     fn partitions_for(&mut self, purpose: &Purpose, tried: &BTreeSet<DeliveryId>) -> Vec<Partition> {
         match purpose {
-            Purpose::Probe(partition, _) => return vec![*partition],
+            Purpose::Probe(partition, ..) => return vec![*partition],
             Purpose::Search => {
                 let tasks: BTreeSet<Partition> = tried.iter().map(|id| id.partition).collect();
                 return tasks.into_iter().collect();
@@ -264,7 +233,7 @@ impl Processor {
         let mut records = 0usize;
         let mut chosen = Vec::new();
         for (partition, task) in ahead.into_iter().chain(behind) {
-            let ready = if task.block.is_none() { self.free(*partition, task) } else { 0 };
+            let ready = self.free(*partition, task);
             let wanted = self.pace.wanted.contains(partition) || self.pace.hinted.contains(partition);
             if task.phase != Phase::Restoring && (ready > 0 || wanted) {
                 if records > 0 && records.saturating_add(ready) > MOST_RECORDS {
@@ -280,14 +249,13 @@ impl Processor {
 
     /// Counts anew what the next transaction can take.
     pub(super) fn recount(&mut self) {
-        let unblocked = || self.tasks.iter().filter(|(_, task)| task.block.is_none());
-        self.pace.ready = unblocked().map(|(partition, task)| self.free(*partition, task)).sum();
+        self.pace.ready = self.tasks.iter().map(|(partition, task)| self.free(*partition, task)).sum();
         let first = |(partition, task): (&Partition, &Task)| {
             let (partition, epoch) = (*partition, task.epoch);
-            let free = task.lanes().filter(|lane| self.search.free(partition, epoch, *lane) > 0);
+            let free = task.writable().filter(|lane| self.search.free(partition, epoch, *lane) > 0);
             free.filter_map(|(_, state)| state.ready_records().next()).map(|settled| settled.at).min()
         };
-        self.pace.oldest = unblocked().filter_map(first).min();
+        self.pace.oldest = self.tasks.iter().filter_map(first).min();
     }
 
     pub(super) fn transacted(&mut self, id: TransactionId, result: TransactionResult, now: Now) {
@@ -343,7 +311,7 @@ impl Processor {
     fn resolve(&mut self, committed: impl Fn(Partition) -> bool, now: Now) {
         let Some(open) = self.open.take() else { return };
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
-        let mut unblocked: Option<Target> = None;
+        let mut unblocked: Vec<Target> = Vec::new();
         let (mut begun, mut breaches) = (Vec::new(), Vec::new());
         let mut accepted = Vec::new();
         let mut written = false;
@@ -374,18 +342,14 @@ impl Processor {
                 let Some(state) = task.lane(lane) else { continue };
                 for entry in state.commit(offset, now.mono) {
                     if let Stage::Settled(settled) = entry.stage {
+                        if let Disposition::Obeyed(reply) = &settled.fate {
+                            let reply = reply.clone();
+                            self.actions.push_back(Action::Report(Report::Answered { partition, reply }));
+                        }
                         let count = fates.entry((partition, lane, kind_of(settled.fate))).or_default();
                         *count = count.saturating_add(1);
                     }
                 }
-            }
-            if let Some(block) = task.block.take_if(|_| carries == Carries::Settled) {
-                unblocked = Some(block.target);
-                self.blocked.remove(&partition);
-                self.actions.push_back(Action::Report(Report::Unblocked {
-                    partitions: vec![partition],
-                    target: block.target,
-                }));
             }
             if task.phase == Phase::Starting {
                 begun.push(partition);
@@ -394,6 +358,7 @@ impl Processor {
                 accepted.push(partition);
             }
             self.time_the_next_note(partition, now.mono);
+            unblocked.extend(self.unblock(partition, carries));
         }
         if written && !open.tried.is_empty() {
             self.search.narrowed(&open.tried);
@@ -407,14 +372,7 @@ impl Processor {
         }
         self.pace.aborts = 0;
         self.pace.not_before = now.mono;
-        if let Some(target) = unblocked {
-            // What one task could write the others can try now.
-            self.tasks.values_mut().filter_map(|task| task.block.as_mut()).for_each(|block| {
-                if block.target == target {
-                    block.retry_at = now.mono;
-                }
-            });
-        }
+        self.try_again(&unblocked, now.mono);
         self.recount();
     }
 
@@ -432,14 +390,14 @@ impl Processor {
             // Not since it was too much at a time.
             AbortCause::Refused { .. } => {}
         }
-        let (target, detail, named): (_, _, Vec<Partition>) = match cause {
+        let (target, detail, named): (_, _, Vec<(Partition, Part)>) = match cause {
             AbortCause::Passing { .. } => {
                 self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
                 return;
             }
             AbortCause::Unwritable { target, detail } => {
-                let named = targets.iter().filter(|(written, _)| written == target);
-                (*target, detail, named.map(|(_, partition)| *partition).collect())
+                let named = targets.iter().filter(|(written, ..)| written == target);
+                (*target, detail, named.map(|(_, partition, part)| (*partition, *part)).collect())
             }
             AbortCause::Refused { target, partition, flaw, suspects, detail } => {
                 match self.accuse((&writers, &tried), suspects, (*target, *flaw, detail), now) {
@@ -448,41 +406,52 @@ impl Processor {
                         self.recount();
                         return;
                     }
-                    Found::NoOtherForm(tasks) => (*target, detail, tasks.into_iter().collect()),
-                    Found::NoRecord => (*target, detail, vec![*partition]),
+                    Found::NoOtherForm(parts) => (*target, detail, parts.into_iter().collect()),
+                    Found::NoRecord => {
+                        let asked = targets.contains(&(*target, *partition, Part::Requests));
+                        let other = targets.contains(&(*target, *partition, Part::Records));
+                        let part = if asked && !other { Part::Requests } else { Part::Records };
+                        (*target, detail, vec![(*partition, part)])
+                    }
                 }
             }
         };
-        let stopped = |partition: &Partition| {
-            epochs.get(partition).is_some_and(|epoch| self.block(*partition, *epoch, target, now.mono))
+        let stopped = |(partition, part): &(Partition, Part)| {
+            let epoch = epochs.get(partition);
+            epoch.is_some_and(|epoch| self.block((*partition, *epoch), *part, target, now.mono))
         };
-        let blocked: Vec<Partition> = named.into_iter().filter(stopped).collect();
+        let blocked: Vec<(Partition, Part)> = named.into_iter().filter(stopped).collect();
         if blocked.is_empty() {
             // Nothing of it is ours any more: like an abort that names nothing.
             self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
             return;
         }
         self.pace.aborts = 0;
-        let detail = detail.clone();
-        self.actions.push_back(Action::Report(Report::Blocked { partitions: blocked, target, detail }));
+        for part in Part::ALL {
+            let of_it = blocked.iter().filter(|(_, stopped)| *stopped == part);
+            let partitions: Vec<Partition> = of_it.map(|(partition, _)| *partition).collect();
+            if !partitions.is_empty() {
+                let report = part.blocked(partitions, target, detail.clone());
+                self.actions.push_back(Action::Report(report));
+            }
+        }
         self.recount();
     }
+}
 
-    /// Stops a task until its target can be written. Says whether the task is still that of this epoch.
-    fn block(&mut self, partition: Partition, epoch: Epoch, target: Target, now: Monotonic) -> bool {
-        let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
-            return false;
-        };
-        let failures = task.block.as_ref().map_or(0, |block| block.failures).saturating_add(1);
-        let retry_at = now.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
-        task.block = Some(Block { target, retry_at, failures });
-        self.blocked.insert(partition);
-        true
+/// Whether a transaction that takes `counts` records of the lanes of a task commits that repeats were accepted: only together
+/// with the answer to whoever accepted them.
+pub(super) fn accepts(task: &Task, counts: &[usize]) -> Accepts {
+    let taken = counts.get(Lane::Control.index()).copied().unwrap_or_default();
+    let answered = task.lanes.get(Lane::Control.index()).is_none_or(|lane| lane.ready() == taken);
+    match &task.stale {
+        Some(Stale::Accepted) if answered => Accepts::Repeats,
+        Some(Stale::Accepted | Stale::Asked(_)) | None => Accepts::Nothing,
     }
 }
 
 /// `first`, doubled `times - 1` times, at most `longest`.
-fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
     first.checked_mul(factor).unwrap_or(longest).min(longest)
 }
@@ -493,6 +462,6 @@ fn kind_of(fate: Disposition) -> FateKind {
         Disposition::Retry { verdict, .. } => FateKind::Retry(verdict),
         Disposition::Hop { .. } => FateKind::Hop,
         Disposition::DeadLetter(verdict) => FateKind::DeadLetter(verdict),
-        Disposition::Obeyed => FateKind::Obeyed,
+        Disposition::Obeyed(_) => FateKind::Obeyed,
     }
 }

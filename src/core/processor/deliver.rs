@@ -19,6 +19,7 @@ use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
 use crate::core::route::{self, Next, Step};
+use crate::core::task::Part;
 use crate::core::time::{Monotonic, Now};
 
 /// The reason of a dead letter whose handler wrote to an output that the topology does not have.
@@ -267,7 +268,7 @@ impl Processor {
             entry.stage = Stage::Settled(settled);
         }
         let grown = lane.extend_settled();
-        if grown > 0 && task.block.is_none() {
+        if grown > 0 && task.block_of(Part::of(id.lane)).is_none() {
             if self.search.is_empty() {
                 self.pace.grew(grown, now.mono);
             } else {

@@ -63,7 +63,7 @@ impl Processor {
 
     /// Whether a task is being given back that nothing but its commit keeps.
     pub(super) fn giving_back(&self) -> bool {
-        let waits = |task: &super::Task| task.running == 0 && task.block.is_none() && task.ready() > 0;
+        let waits = |task: &super::Task| task.running == 0 && task.ready() > 0;
         self.leaving.iter().filter_map(|partition| self.tasks.get(partition)).any(waits)
     }
 
@@ -79,9 +79,8 @@ impl Processor {
                 let Phase::GivingBack { until } = task.phase else { return false };
                 let in_transaction =
                     self.open.as_ref().is_some_and(|open| open.holds(**partition, task.epoch));
-                // A blocked task cannot commit: its settled records are handled again by the next owner.
-                let finished =
-                    task.running == 0 && (task.ready() == 0 || task.block.is_some()) && !owes_a_note(task);
+                // What is blocked cannot be committed: the next owner settles it again.
+                let finished = task.running == 0 && task.ready() == 0 && !owes_a_note(task);
                 !in_transaction && (finished || until <= now.mono)
             })
             .map(|(partition, task)| (*partition, task.epoch))

@@ -22,15 +22,14 @@ pub(super) enum Look {
 }
 
 impl Processor {
-    pub(super) fn look(&self, id: DeliveryId, record: Record, now: Now) -> Look {
+    pub(super) fn look(&mut self, id: DeliveryId, record: Record, now: Now) -> Look {
         let unnamed = record.unnamed_headers;
         let topic = self.policy.topic(id.lane).clone();
         let here = Origin { topic, partition: id.partition, offset: id.offset };
         let look = match id.lane {
             Lane::Source => self.look_at_source(id, record, here, now),
-            Lane::Control => {
-                Look::Decided { envelope: headers::lenient(record, here), fate: Disposition::Obeyed }
-            }
+            // Whatever it holds, it gets an answer and nothing else.
+            Lane::Control => return self.look_at_request(record, here, now),
             Lane::Tier(_) => self.look_at_waiting(id, record, here, now),
         };
         if unnamed == 0 {

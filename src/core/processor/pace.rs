@@ -101,8 +101,7 @@ impl Processor {
             true => pace.not_before,
             false => oldest.plus(self.policy.flow.commit_interval).max(pace.not_before),
         });
-        let blocked = self.blocked.iter().filter_map(|partition| self.tasks.get(partition)?.block.as_ref());
-        let probe = blocked.map(|block| block.retry_at.max(pace.not_before)).min();
+        let probe = self.blocks().map(|(_, _, block)| block.retry_at.max(pace.not_before)).min();
         let search = self.searches().then_some(pace.not_before);
         [wanted, oldest, probe, search].into_iter().flatten().min()
     }

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use super::commit::{Accepts, accepts};
 use super::{Processor, Timer};
 use crate::core::event::{Target, Write};
 use crate::core::lane::Noted;
@@ -41,15 +42,15 @@ impl Processor {
     }
 
     /// What the next commit of a task says of it.
-    pub(super) fn mark_of(&self, task: &Task) -> CommitMark {
+    pub(super) fn mark_of(&self, task: &Task, accepts: Accepts) -> CommitMark {
         CommitMark {
             sequence: task.sequence,
             writer: self.writer,
             founding: task.founding,
             topic: task.topics.get(Lane::Source.index()).copied().flatten(),
-            going: match task.stale {
-                Some(Stale::Asked(_)) => Going::Stale,
-                Some(Stale::Accepted) | None => Going::On,
+            going: match (&task.stale, accepts) {
+                (Some(Stale::Asked(_) | Stale::Accepted), Accepts::Nothing) => Going::Stale,
+                (Some(_), Accepts::Repeats) | (None, _) => Going::On,
             },
         }
     }
@@ -140,7 +141,8 @@ fn may_note(task: &Task) -> bool {
 /// What a transaction that takes `counts` records of the lanes notes.
 pub(super) fn notes_of(task: &Task, counts: &[usize], probe: Option<Target>, now: Monotonic) -> Vec<Note> {
     let probes = probe == Some(Target::State);
-    if !probes && !may_note(task) {
+    let waits = task.stale.is_some() && accepts(task, counts) == Accepts::Nothing;
+    if waits || (!probes && !may_note(task)) {
         return Vec::new();
     }
     let lanes = || task.lanes().zip(counts.iter().copied());

@@ -99,7 +99,7 @@ fn way(settled: &Settled, target: Target) -> Way {
             Form::Whole | Form::Bare if settled.envelope.value.is_some() => Way::Lesser(Form::Reference),
             Form::Whole | Form::Bare | Form::Reference => Way::None,
         },
-        Disposition::Obeyed => Way::None,
+        Disposition::Obeyed(_) => Way::None,
     }
 }
 

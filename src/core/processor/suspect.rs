@@ -5,15 +5,15 @@
 //! Transactions of everything else take turns with those of the search. What becomes of the record that is found is not
 //! decided here ([`super::refused`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Processor;
-use super::commit::Purpose;
+use super::blocks::Purpose;
 use crate::core::envelope::DeliveryId;
 use crate::core::event::{Flaw, Suspects, Target};
 use crate::core::lane::{LaneState, Stage};
 use crate::core::position::{Epoch, Lane, Offset, Partition};
-use crate::core::task::Task;
+use crate::core::task::{Part, Task};
 use crate::core::time::Now;
 
 /// The records of a worker that something was refused with.
@@ -39,8 +39,8 @@ enum Turn {
 pub(super) enum Found {
     /// The search goes on, or what it found can be written in another form.
     GoesOn,
-    /// Nothing of these tasks' records can be left out any more: they stop.
-    NoOtherForm(BTreeSet<Partition>),
+    /// Nothing of these parts of tasks can be left out any more: they stop.
+    NoOtherForm(BTreeSet<(Partition, Part)>),
     /// The error names no record that a task still has.
     NoRecord,
 }
@@ -141,18 +141,19 @@ impl Search {
 impl Processor {
     /// The suspects that the next transaction of the search tries; empty where there is nothing to search now.
     pub(super) fn sought(&self) -> BTreeSet<DeliveryId> {
-        let stopped = |id: &&DeliveryId| self.blocked.contains(&id.partition);
+        let stopped = |id: &&DeliveryId| is_stopped(&self.tasks, id);
         self.search.suspects.iter().filter(|id| !stopped(id)).take(self.search.step()).copied().collect()
     }
 
-    /// The first suspect of a task that is stopped, to be tried whether it can be written at last.
-    pub(super) fn stopped_at(&self, partition: Partition) -> BTreeSet<DeliveryId> {
-        self.search.suspects.iter().find(|id| id.partition == partition).copied().into_iter().collect()
+    /// The first suspect of a part of a task that is stopped, to be tried whether it can be written at last.
+    pub(super) fn stopped_at(&self, partition: Partition, part: Part) -> BTreeSet<DeliveryId> {
+        let here = |id: &&DeliveryId| id.partition == partition && Part::of(id.lane) == part;
+        self.search.suspects.iter().find(here).copied().into_iter().collect()
     }
 
     /// Whether the next transaction can belong to the search.
     pub(super) fn searches(&self) -> bool {
-        self.search.suspects.iter().any(|id| !self.blocked.contains(&id.partition))
+        self.search.suspects.iter().any(|id| !is_stopped(&self.tasks, id))
     }
 
     /// A transaction that tried these suspects was aborted since records are refused.
@@ -178,23 +179,23 @@ impl Processor {
             return Found::GoesOn;
         }
         // Found: the search is over for all others. Those stay that a task stopped for.
-        let blocked = &self.blocked;
-        self.search.suspects.retain(|id| blocked.contains(&id.partition));
+        let tasks = &self.tasks;
+        self.search.suspects.retain(|id| is_stopped(tasks, id));
         self.search.suspects.extend(&accused);
         self.search.span = 1;
         // What stands before it goes first.
         self.search.gives_way();
-        let stuck: BTreeSet<Partition> = accused
+        let stuck: BTreeSet<(Partition, Part)> = accused
             .into_iter()
             .filter(|id| !self.give_way(*id, refusal, now))
-            .map(|id| id.partition)
+            .map(|id| (id.partition, Part::of(id.lane)))
             .collect();
         if stuck.is_empty() { Found::GoesOn } else { Found::NoOtherForm(stuck) }
     }
 
     /// Records of a task that the next transaction can take without a search.
     pub(super) fn free(&self, partition: Partition, task: &Task) -> usize {
-        task.lanes().map(|lane| self.search.free(partition, task.epoch, lane)).sum()
+        task.writable().map(|lane| self.search.free(partition, task.epoch, lane)).sum()
     }
 
     /// Below which offset a transaction takes the settled records of a lane; `None`: all.
@@ -219,4 +220,9 @@ impl Processor {
         let entry = task.and_then(|task| task.lane(id.lane)).and_then(|lane| lane.entry(id.offset));
         entry.is_some_and(|entry| matches!(entry.stage, Stage::Settled(_)))
     }
+}
+
+/// Whether the part of its task that a record belongs to is stopped.
+fn is_stopped(tasks: &BTreeMap<Partition, Task>, id: &DeliveryId) -> bool {
+    tasks.get(&id.partition).is_some_and(|task| task.block_of(Part::of(id.lane)).is_some())
 }

@@ -20,6 +20,7 @@ mod commit;
 mod deliver;
 mod give_back;
 mod invariant;
+mod obey;
 mod positions;
 mod refused;
 mod stale;

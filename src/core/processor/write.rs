@@ -36,7 +36,7 @@ pub(super) fn write_of(settled: &Settled, policy: &Policy, now: Timestamp, write
             let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict, settled.form));
             writes.push(copy(settled, Target::DeadLetter, now, headers));
         }
-        Disposition::Obeyed => {}
+        Disposition::Obeyed(reply) => super::obey::writes_of(reply, partition, policy, now, writes),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn weight_of(settled: &Settled) -> usize {
         Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
             size(settled.envelope.key.as_ref()) + size(value_of(settled))
         }
-        Disposition::Obeyed => 0,
+        Disposition::Obeyed(reply) => reply.weight(),
     };
     payload + HEADERS
 }
@@ -67,7 +67,7 @@ pub(super) fn size_for(settled: &Settled, target: Target, policy: &Policy) -> us
         Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
             size(settled.envelope.key.as_ref()) + size(value_of(settled))
         }
-        Disposition::Obeyed => 0,
+        Disposition::Obeyed(_) => 0,
     }
 }
 

@@ -3,8 +3,10 @@
 use tracing::{debug, error, info};
 
 use crate::core::class::Reason;
+use crate::core::control::{Reply, RequestId};
 use crate::core::event::{Fate, FateKind, Report, Target};
 use crate::core::outcome::Verdict;
+use crate::core::position::Partition;
 use crate::core::time::Monotonic;
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
@@ -62,6 +64,30 @@ impl Happening for Reported<'_> {
                 t.blocked_clock().unblock(BlockedBy::PositionsStale, &[*partition]);
                 info!(pipeline = t.pipeline, worker = t.worker, %partition, "repeats accepted: the task goes on");
             }
+            Report::Unanswered { partitions, target, detail } => {
+                t.pass(self.now);
+                t.blocked_clock().mute((*target).into(), partitions);
+                error!(
+                    pipeline = t.pipeline,
+                    worker = t.worker,
+                    partitions = %Partitions(partitions),
+                    target = target_word(t, *target),
+                    detail,
+                    "requests wait: a topic cannot be written; records go on, and no request is skipped"
+                );
+            }
+            Report::Answering { partitions, target } => {
+                t.pass(self.now);
+                t.blocked_clock().unmute((*target).into(), partitions);
+                info!(
+                    pipeline = t.pipeline,
+                    worker = t.worker,
+                    partitions = %Partitions(partitions),
+                    target = target_word(t, *target),
+                    "requests are answered again"
+                );
+            }
+            Report::Answered { partition, reply } => answered(t, *partition, reply),
             Report::Settled(fates) => {
                 for fate in fates {
                     settled(t, fate);
@@ -87,6 +113,23 @@ fn target_word(t: &Telemetry, target: Target) -> &str {
         Target::Cases => "cases",
         Target::Audit => "audit",
     }
+}
+
+fn answered(t: &Telemetry, partition: Partition, reply: &Reply) {
+    let Reply { head, place, answer } = reply;
+    info!(
+        pipeline = t.pipeline,
+        worker = t.worker,
+        %partition,
+        request = head.id.as_ref().map_or("", RequestId::as_str),
+        by = head.by.as_deref().unwrap_or_default(),
+        ticket = head.ticket.as_deref().unwrap_or_default(),
+        command = head.command.as_deref().unwrap_or_default(),
+        place = %place,
+        result = answer.compliance.as_str(),
+        detail = answer.words,
+        "a request was answered"
+    );
 }
 
 fn settled(t: &Telemetry, fate: &Fate) {

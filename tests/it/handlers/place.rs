@@ -45,6 +45,7 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
 
 fn policy() -> Policy {
     Policy {
+        name: "payments".to_owned(),
         source: TopicName::new("payments.in"),
         control: TopicName::new("shop.payments.control"),
         draining: Vec::new(),

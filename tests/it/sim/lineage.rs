@@ -9,6 +9,8 @@ use super::cluster::{Place, Topic};
 
 /// The source topic of every simulated pipeline.
 const SOURCE_TOPIC: &str = "orders";
+/// The control lane of every simulated pipeline.
+const CONTROL_TOPIC: &str = "control";
 /// What the names of the tiers' topics begin with.
 const TIER_TOPIC: &str = "shop.orders.retry.";
 
@@ -42,6 +44,7 @@ impl Root {
         let topic = match topic.strip_prefix(TIER_TOPIC) {
             Some(tier) => Topic::Tier(TierIndex(tier.parse().ok()?)),
             None if topic == SOURCE_TOPIC => Topic::Source,
+            None if topic == CONTROL_TOPIC => Topic::Control,
             None => return None,
         };
         Some(Self { place: Place { topic, partition: i32::try_from(partition).ok()? }, offset })
@@ -53,7 +56,7 @@ pub(crate) fn topic_name(topic: Topic) -> String {
     match topic {
         Topic::Source => SOURCE_TOPIC.to_owned(),
         Topic::Tier(tier) => format!("{TIER_TOPIC}{}", tier.0),
-        Topic::Control => "control".to_owned(),
+        Topic::Control => CONTROL_TOPIC.to_owned(),
         Topic::State => "state".to_owned(),
         Topic::Cases => "cases".to_owned(),
         Topic::Audit => "audit".to_owned(),
@@ -74,7 +77,12 @@ pub(crate) fn origin_of(record: &Record) -> Option<Root> {
     }
     // The simulated handler writes the origin into its output's value: `out orders/1/17 0`.
     let value = std::str::from_utf8(record.value.as_ref()?).ok()?;
-    let mut parts = value.strip_prefix("out ")?.split(' ').next()?.rsplit('/');
+    // An audit names the request: `… "asked-in":"control/1/17" …`.
+    let origin = match value.split_once(r#""asked-in":""#) {
+        Some((_, rest)) => rest.split('"').next(),
+        None => value.strip_prefix("out ")?.split(' ').next(),
+    };
+    let mut parts = origin?.rsplit('/');
     let offset = parts.next()?.parse().ok()?;
     let partition = parts.next()?.parse().ok()?;
     Root::new(parts.next()?, partition, offset)

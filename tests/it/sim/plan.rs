@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::core::event::Target;
 use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
 use redrive::core::position::{TierIndex, TopicName};
-use redrive::core::record::HeaderName;
+use redrive::core::record::{HeaderName, Record};
 
 use super::cluster::Topic;
 use super::lineage::topic_name;
@@ -199,6 +199,8 @@ pub(crate) struct Plan {
     pub(crate) strangers: u64,
     /// Who has an identity of its own.
     pub(crate) identities: Identities,
+    /// What operators ask, when, of which task.
+    pub(crate) requests: Vec<(Duration, i32, Record)>,
 }
 
 /// Who has an identity of its own.
@@ -229,6 +231,7 @@ impl Plan {
                 (0..workers).map(|slot| (update.at + gap * slot as u32, Fault::Drain { slot, restart: gap }));
             faults.extend(replaced);
         }
+        faults.extend(super::asking::faults(seed, faults_end));
         faults.sort_by_key(|(at, _)| *at);
         Self {
             seed,
@@ -242,6 +245,7 @@ impl Plan {
             faults,
             slow: *random.pick(&[0, 5, 30]),
             has_history: random.chance(20),
+            requests: super::asking::requests(seed, partitions, faults_end),
             strangers: if random.chance(20) { random.between(1, 4) } else { 0 },
             identities: Identities::Each,
         }
@@ -296,6 +300,7 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
     let has_ids = random.chance(25);
     let header = |name| has_ids.then(|| HeaderName::from_static(name));
     Policy {
+        name: "orders".to_owned(),
         source: TopicName::new(&topic_name(Topic::Source)),
         control: TopicName::new(&topic_name(Topic::Control)),
         draining: Vec::new(),

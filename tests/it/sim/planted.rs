@@ -1,5 +1,6 @@
 //! Bugs that a run can be told to have, so that a test can tell whether the checks see them.
 
+use redrive::core::event::Target;
 use redrive::core::invariant::InvariantId::{self, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 
 /// One planted bug.
@@ -63,6 +64,12 @@ pub(crate) enum Bug {
     GiveBackTooEarly,
     /// Results are forgotten when a transaction is aborted: the handlers run again.
     ResultsForgotten,
+    /// An answer goes out beside the transaction.
+    AnswerOutside,
+    /// After an abort a request is answered once more than it was asked.
+    AnsweredTwice,
+    /// The control lane is not read while a task is blocked.
+    DeafWhileBlocked,
     /// A transaction without any change is begun over and over.
     IdleTransaction,
     /// An abort that names no record is taken for a refusal of the first.
@@ -84,8 +91,8 @@ pub(crate) enum Bug {
 }
 
 impl Bug {
-    /// Each with the invariants of which one must be named.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 37] = [
+    /// Each with the invariants of which one must be named; none where only a standstill shows it.
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 40] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -115,6 +122,9 @@ impl Bug {
         (Self::DeadlineMoved, &[R7]),
         (Self::GiveBackTooEarly, &[R2]),
         (Self::ResultsForgotten, &[R6]),
+        (Self::AnswerOutside, &[R1, R10]),
+        (Self::AnsweredTwice, &[R1]),
+        (Self::DeafWhileBlocked, &[]),
         (Self::IdleTransaction, &[R8]),
         (Self::GroupErrorAccuses, &[R1, R7]),
         (Self::MateAccused, &[R1, R7]),
@@ -124,4 +134,14 @@ impl Bug {
         (Self::NoteKept, &[R1]),
         (Self::NoteTooHigh, &[R1]),
     ];
+
+    /// Whether a write goes out beside the transaction.
+    pub(crate) fn puts_outside(self, target: Target) -> bool {
+        let outside = match self {
+            Self::OutputOutside => Some(Target::Output),
+            Self::AnswerOutside => Some(Target::Cases),
+            _ => None,
+        };
+        outside == Some(target)
+    }
 }

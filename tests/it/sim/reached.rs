@@ -17,6 +17,9 @@ pub(crate) enum Situation {
     Twin,
     Blocked,
     Unblocked,
+    Unanswered,
+    Answering,
+    Answered,
     Retried,
     Hopped,
     Dead(&'static str),
@@ -48,6 +51,9 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
     match report {
         Report::Blocked { .. } => vec![Situation::Blocked],
         Report::Unblocked { .. } => vec![Situation::Unblocked],
+        Report::Unanswered { .. } => vec![Situation::Unanswered],
+        Report::Answering { .. } => vec![Situation::Answering],
+        Report::Answered { .. } => vec![Situation::Answered],
         Report::Settled(fates) => fates
             .iter()
             .filter_map(|fate| match &fate.kind {
@@ -113,6 +119,9 @@ pub(crate) fn expected() -> Reached {
         Situation::Twin,
         Situation::Blocked,
         Situation::Unblocked,
+        Situation::Unanswered,
+        Situation::Answering,
+        Situation::Answered,
         Situation::Retried,
         Situation::Hopped,
         Situation::GivenBackWhileRunning,

@@ -85,7 +85,14 @@ type End = (Kind, String);
 fn drive(world: &mut World) -> Result<(), End> {
     let patience = world.plan.faults_end + world.plan.patience();
     advance(world, patience, World::is_quiet)?;
-    // Everything has its fate: now all workers stop in order.
+    // Everything has its fate: now nothing but answers can be written.
+    world.besiege();
+    let patience = world.now + Duration::from_secs(600);
+    advance(world, patience, World::is_answered)?;
+    world.relieve();
+    let patience = world.now + world.plan.patience();
+    advance(world, patience, World::is_quiet)?;
+    // Now all workers stop in order.
     world.close();
     let patience = world.now + Duration::from_secs(120);
     advance(world, patience, World::is_closed)

@@ -180,7 +180,7 @@ impl World {
             }
             return self.next_stage(slot, Stage::Abort(cause));
         }
-        if self.bug == Some(Bug::OutputOutside) && write.target == Target::Output {
+        if self.bug.is_some_and(|bug| bug.puts_outside(write.target)) {
             self.cluster.append_plain(place, record);
             return self.next_stage(slot, Stage::Produce(index + 1));
         }

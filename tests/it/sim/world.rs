@@ -35,6 +35,7 @@ pub(crate) enum Step {
     Accepted(Target),
     Mood,
     SourceRecord(Place, Box<Record>),
+    Request(Place, Box<Record>),
     ForeignEnds(Serial, Ending),
     Marker(Serial, Place),
     SettleOffsets(Serial),
@@ -115,6 +116,8 @@ pub(crate) struct World {
     pub(crate) closing: bool,
     /// Workers that ended since another one has their identity.
     pub(crate) twins_ended: usize,
+    /// Since when every task that can answer has been asked, with nothing else of it going on.
+    pub(crate) besieged: Option<Duration>,
     seen_version: u64,
     pub(crate) breach: Option<Breach>,
 }
@@ -142,6 +145,7 @@ impl World {
             faults_over: false,
             closing: false,
             twins_ended: 0,
+            besieged: None,
             seen_version: 0,
             breach: None,
             plan,
@@ -180,6 +184,9 @@ impl World {
                 let place = Place::lane(Lane::Source, partition);
                 self.schedule(at, Step::SourceRecord(place, Box::new(record)));
             }
+        }
+        for (at, partition, record) in self.plan.requests.clone() {
+            self.schedule(at, Step::Request(Place::lane(Lane::Control, partition), Box::new(record)));
         }
         for _ in 0..self.plan.strangers {
             let lane = Lane::Tier(TierIndex::at(self.random.index(self.plan.policy.ladder.delays.len())));
@@ -235,6 +242,7 @@ impl World {
                 }
             }
             Step::SourceRecord(place, record) => self.write_source(place, *record),
+            Step::Request(place, record) => self.write_request(place, *record),
             Step::ForeignEnds(serial, ending) => self.cluster.end_foreign(serial, ending),
             Step::Marker(serial, place) => self.cluster.write_marker(serial, place),
             Step::SettleOffsets(serial) => self.cluster.settle_offsets(serial),

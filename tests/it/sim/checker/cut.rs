@@ -1,4 +1,4 @@
-//! The whole at one cut of committed records: R10 (in = emitted + dead + waiting), counted anew from the logs.
+//! The whole at one cut of committed records: R10 (in = emitted + dead + waiting, asked = obeyed), counted anew from the logs.
 
 use std::collections::BTreeMap;
 
@@ -54,6 +54,6 @@ impl Checker {
                 return broken(InvariantId::R10, detail);
             }
         }
-        Ok(())
+        self.cut_of_requests(cluster)
     }
 }

@@ -28,6 +28,7 @@ impl Checker {
         serial: Serial,
         by: &Author<'_>,
     ) -> Result<(), Breach> {
+        self.obeyed(cluster, serial)?;
         let consumed = self.consume(cluster, serial, by)?;
         let mut written = writes(cluster, serial)?;
         for record in &consumed {

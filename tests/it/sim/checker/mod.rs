@@ -9,6 +9,7 @@ mod cut;
 mod ledger;
 mod lesser;
 mod notes;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use redrive::core::state::LanePosition;
 
 use self::calls::{Call, CallKey};
 use self::lesser::Refused;
+use self::requests::Asked;
 use super::cluster::group::Process;
 use super::cluster::{Cluster, Place};
 use super::lineage::Root;
@@ -70,6 +72,7 @@ pub(crate) struct Checker {
     policy: Arc<Policy>,
     tales: BTreeMap<Root, Tale>,
     unfinished: usize,
+    requests: BTreeMap<Root, Asked>,
     /// The committed offsets as the decided transactions say.
     committed: BTreeMap<Place, i64>,
     /// What the state topic says of each lane.
@@ -102,6 +105,7 @@ impl Checker {
             policy: Arc::clone(&plan.policy),
             tales: BTreeMap::new(),
             unfinished: 0,
+            requests: BTreeMap::new(),
             committed: BTreeMap::new(),
             noted: BTreeMap::new(),
             recommitted: BTreeMap::new(),
@@ -132,7 +136,7 @@ impl Checker {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        self.unfinished == 0
+        self.unfinished == 0 && self.has_answered()
     }
 
     /// The records that have no final fate, with where they are.

@@ -1,6 +1,7 @@
 //! The core of one worker as the simulated shell sees it: the real `Processor`, and the bugs that can be planted
 //! between it and the shell.
 
+mod deaf;
 pub(crate) mod describe;
 mod refused;
 
@@ -19,6 +20,7 @@ use redrive::core::record::Record;
 use redrive::core::state::{Standing, StateEntry};
 use redrive::core::time::{Now, Timestamp};
 
+use self::deaf::Deaf;
 use super::lineage::{self, Root};
 use super::planted::Bug;
 use refused::{accuse, forgets, leave_behind};
@@ -41,6 +43,9 @@ pub(crate) struct Machine {
     /// Tasks that were given back behind the core's back.
     gone: Vec<(Partition, Epoch)>,
     open: Option<Box<Transaction>>,
+    /// Answers of a transaction that was aborted.
+    answers: Vec<Write>,
+    deaf: Deaf,
     /// A transaction that nobody needs.
     idle: Option<Box<Transaction>>,
 }
@@ -63,6 +68,8 @@ impl Machine {
             epochs: BTreeMap::new(),
             gone: Vec::new(),
             open: None,
+            answers: Vec::new(),
+            deaf: Deaf::default(),
             idle: None,
         }
     }
@@ -77,6 +84,12 @@ impl Machine {
             if matches!(&event, Event::Transacted { transaction, .. } if *transaction == IDLE) {
                 return;
             }
+        }
+        if self.bug == Some(Bug::DeafWhileBlocked) {
+            for heard in self.deaf.take(event) {
+                self.processor.handle(heard, now);
+            }
+            return;
         }
         self.processor.handle(event, now);
     }
@@ -96,6 +109,7 @@ impl Machine {
             {
                 continue;
             }
+            self.deaf.watch(&action);
             self.spoil_action(bug, &mut action);
             return Some(action);
         }
@@ -131,6 +145,10 @@ impl Machine {
                         self.deliveries.clear();
                         let begun = open.filter(|open| bug == Bug::IdleTransaction && open.id != IDLE);
                         self.idle = begun.map(|open| Box::new(again(&open)));
+                    }
+                    TransactionResult::Aborted(_) if bug == Bug::AnsweredTwice => {
+                        let writes = open.into_iter().flat_map(|open| open.writes);
+                        self.answers.extend(writes.filter(|write| write.target == Target::Cases));
                     }
                     TransactionResult::Aborted(cause) if forgets(bug, cause) => {
                         if let Some(delivery) = open.and_then(|open| self.delivered_in(&open)) {
@@ -204,7 +222,7 @@ impl Machine {
         }
     }
 
-    fn spoil_transaction(&self, bug: Bug, transaction: &mut Transaction) {
+    fn spoil_transaction(&mut self, bug: Bug, transaction: &mut Transaction) {
         match bug {
             Bug::OffsetTooHigh => {
                 for (_, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
@@ -238,6 +256,7 @@ impl Machine {
                 let first = transaction.writes.first().cloned();
                 transaction.writes.extend(first);
             }
+            Bug::AnsweredTwice => transaction.writes.append(&mut self.answers),
             Bug::SequenceNotRaised => {
                 for task in &mut transaction.tasks {
                     task.mark.sequence = Sequence(task.mark.sequence.0.saturating_sub(1));
