@@ -9,12 +9,16 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::core::control::LONGEST_NAME;
 use crate::kafka::admin::AdminError;
+use crate::kafka::desk::DeskError;
 use crate::runtime::RunError;
 use crate::topology::environment::Process;
-use crate::topology::model::Topology;
+use crate::topology::model::{Pipeline, Topology};
 
+mod answer;
 mod check;
+mod resume;
 mod run;
 mod topics;
 mod version;
@@ -35,6 +39,8 @@ enum Command {
     Check(check::CheckArgs),
     Topics(topics::TopicsArgs),
     Run(run::RunArgs),
+    Resume(resume::ResumeArgs),
+    Answer(answer::AnswerArgs),
     Version(version::VersionArgs),
 }
 
@@ -48,6 +54,43 @@ enum BadInput {
     #[cfg(feature = "fail-points")]
     #[error(transparent)]
     FailPoint(#[from] crate::fail_point::BadOrder),
+    /// No pipeline has this name.
+    #[error("there is no pipeline `{name}`\nhint: there are `{known}`")]
+    NoPipeline {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// It is not said which pipeline is meant.
+    #[error("which pipeline is not said\nhint: there are `{known}`")]
+    WhichPipeline {
+        /// Those that there are.
+        known: String,
+    },
+    /// A range that cannot be one of this pipeline.
+    #[error("range `{text}`: {why}")]
+    Range {
+        /// The range.
+        text: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nobody asks.
+    #[error("who asks is not said\nhint: --by WHO, or $USER")]
+    Nobody,
+    /// A name that no worker takes.
+    #[error("`{flag}` takes 1 to {LONGEST_NAME} bytes without control characters")]
+    Name {
+        /// Which.
+        flag: &'static str,
+    },
+    /// Text that is no id of a request.
+    #[error("`{text}` is no id of a request\nhint: ids look like `3-18bcfe56800-00000000000000ab`")]
+    NoRequest {
+        /// The text.
+        text: String,
+    },
     /// The log filter cannot be read.
     #[error("`{filter}` is no log level: {why}\nhint: error, warn, info, debug or trace")]
     LogLevel {
@@ -75,7 +118,27 @@ fn carry_out(file: Option<&Path>, command: &Command) -> anyhow::Result<ExitCode>
         Command::Topics(args) => {
             compiled(named()?, |topology| topics::run(args, topology, &mut io::stdout().lock()))
         }
+        Command::Resume(args) => {
+            compiled(named()?, |topology| resume::run(args, topology, &mut io::stdout().lock()))
+        }
+        Command::Answer(args) => {
+            compiled(named()?, |topology| answer::run(args, topology, &mut io::stdout().lock()))
+        }
         Command::Run(args) => compiled(named()?, |topology| run::run(args, topology)),
+    }
+}
+
+/// The pipeline that is meant; it need not be named where there is one.
+fn pipeline_of<'a>(topology: &'a Topology, name: Option<&str>) -> Result<&'a Pipeline, BadInput> {
+    let pipelines = &topology.pipelines;
+    let known = || pipelines.iter().map(|pipeline| pipeline.name.as_str()).collect::<Vec<_>>().join("`, `");
+    match (name, pipelines.as_slice()) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(BadInput::WhichPipeline { known: known() }),
+        (Some(name), _) => {
+            let found = pipelines.iter().find(|pipeline| pipeline.name == name);
+            found.ok_or_else(|| BadInput::NoPipeline { name: name.to_owned(), known: known() })
+        }
     }
 }
 
@@ -107,6 +170,14 @@ fn told(error: &anyhow::Error) -> ExitCode {
 fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RunError>() {
         return error.ended.code();
+    }
+    match error.downcast_ref::<DeskError>() {
+        Some(DeskError::Settings(_) | DeskError::Authentication { .. }) => return 2,
+        Some(DeskError::Fatal { .. }) => return 3,
+        Some(DeskError::Unreachable { .. } | DeskError::Topic { .. } | DeskError::NotWritten { .. }) => {
+            return 1;
+        }
+        None => {}
     }
     match error.downcast_ref::<AdminError>() {
         Some(AdminError::Settings(_) | AdminError::Authentication { .. }) => 2,

@@ -10,7 +10,7 @@ mod request;
 
 pub use answer::{Answer, BadAnswer, Compliance};
 pub use reply::Reply;
-pub use request::{BadRequestId, Command, Head, Refusal, Request, RequestId, read};
+pub use request::{BadRequestId, Command, Head, LONGEST_NAME, Refusal, Request, RequestId, read};
 
 /// Cuts a text to so many bytes, on a character border, and takes what moves a terminal's cursor out of it.
 fn shown(text: &str, most: usize) -> String {

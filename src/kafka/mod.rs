@@ -11,6 +11,7 @@ pub(crate) mod broker;
 pub(crate) mod build;
 mod context;
 mod convert;
+pub(crate) mod desk;
 pub(crate) mod epochs;
 pub(crate) mod error;
 #[cfg(test)]

@@ -21,7 +21,7 @@ use ledger::Ledger;
 pub(super) use ledger::{DeliveryFailure, StillInFlight, flaw_of};
 pub(super) use topic::TopicState;
 
-/// A transactional producer. Dropped with an open transaction, it leaves that to the next one of the same id.
+/// A transactional producer, or one for records outside of transactions. Dropped with an open transaction, it leaves that to the next one of the same id.
 pub(super) struct Producer {
     client: ThreadedProducer<Ledger>,
 }
@@ -90,7 +90,7 @@ impl Producer {
             return Ok(());
         };
         let detail = error.to_string();
-        if let Some(refusal) = self.client.context().authentication_failure() {
+        if let Some(refusal) = self.authentication_failure() {
             return Err(InitError::Authentication(refusal));
         }
         let (fatal, retriable) = if let KafkaError::Transaction(error) = &error {
@@ -162,6 +162,11 @@ impl Producer {
     /// The places of all records of this transaction that were refused as they are with this code.
     pub(super) fn refused(&self, code: RDKafkaErrorCode) -> Vec<usize> {
         self.client.context().refused(code)
+    }
+
+    /// Why the brokers refuse who we say we are, where they do.
+    pub(super) fn authentication_failure(&self) -> Option<String> {
+        self.client.context().authentication_failure()
     }
 
     /// Why the producer is dead, or why the open transaction can only be aborted; for a failed delivery often says no

@@ -7,6 +7,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 
+use crate::kafka::desk::WRITTEN_WITHIN;
 use crate::topology::model::{Kafka, Membership, Pipeline, Protocol, Shown};
 
 /// The client's own bound for the time between two polls. A worker polls every 100 ms; the client refuses a bound that is
@@ -104,6 +105,18 @@ pub(super) fn transactional_producer(
         // again only when a connection changes (https://github.com/confluentinc/librdkafka/issues/5456). A producer that
         // waits uses none of its connections: they change once they have been idle for so long that nothing is lost.
         .ours("connections.max.idle.ms", &millis(transaction))
+        .done(kafka)
+}
+
+/// A producer for requests of operators: each is written once, whatever the client repeats.
+pub(super) fn request_producer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig {
+    Layers::of(kafka, &pipeline.group)
+        .user(kafka)
+        .ours("enable.idempotence", "true")
+        .ours("acks", "all")
+        .ours("linger.ms", "0")
+        .ours("message.timeout.ms", &millis(WRITTEN_WITHIN))
+        .ours("topic.metadata.propagation.max.ms", "2000")
         .done(kafka)
 }
 

@@ -20,7 +20,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::topology::model::{Pipeline, Topology};
 
 mod account;
-mod clock;
+pub(crate) mod clock;
 mod deliveries;
 mod ended;
 mod inbox;

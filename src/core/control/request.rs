@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::shown;
-use crate::core::position::OffsetRange;
+use crate::core::position::{OffsetRange, Partition};
 use crate::core::record::Record;
 use crate::core::time::Timestamp;
 
@@ -20,8 +20,8 @@ const VERSION: u64 = 1;
 const LONGEST_ID: usize = 64;
 /// The longest value: a thousand ranges of topics with long names.
 const LONGEST_VALUE: usize = 256 << 10;
-/// The longest name of a person or a ticket.
-const LONGEST_NAME: usize = 256;
+/// The longest name of a person or a ticket, in bytes; of a longer one the beginning is kept.
+pub const LONGEST_NAME: usize = 256;
 /// So much of a command is told in answer and audit.
 const LONGEST_COMMAND: usize = 1024;
 
@@ -30,6 +30,21 @@ const LONGEST_COMMAND: usize = 1024;
 pub struct RequestId(Arc<str>);
 
 impl RequestId {
+    /// An id that says which task was asked, and when: `<partition>-<ms since 1970>-<a random number>`, the last two in
+    /// hexadecimal.
+    pub fn draw(partition: Partition, at: Timestamp, random: u64) -> Self {
+        let at = at.as_millis().max(0);
+        Self(Arc::from(format!("{}-{at:x}-{random:016x}", partition.0.max(0))))
+    }
+
+    /// Which task was asked, and when, where the id says it.
+    pub fn asked(&self) -> Option<(Partition, Timestamp)> {
+        let (partition, rest) = self.0.split_once('-')?;
+        let (at, _) = rest.split_once('-')?;
+        let partition = partition.parse().ok().filter(|partition| *partition >= 0)?;
+        Some((Partition(partition), Timestamp::from_millis(i64::from_str_radix(at, 16).ok()?)))
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
