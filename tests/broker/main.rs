@@ -51,6 +51,7 @@ mod watermarks;
 
 mod bytes_kept;
 mod clocks;
+mod control;
 mod end_to_end;
 mod exhausted;
 mod expired;

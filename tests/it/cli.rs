@@ -154,3 +154,61 @@ fn an_order_at_a_fail_point_that_is_none_is_refused_and_without_fail_points_nobo
     assert_eq!(refused, cfg!(feature = "fail-points"), "{stderr}");
     assert_eq!(stderr.contains(FAIL_POINT), refused, "{stderr}");
 }
+
+#[test]
+fn what_resume_cannot_ask_ends_with_2_and_says_why() {
+    let (_folder, path) = file(TOPOLOGY);
+    let path = path.to_str().unwrap();
+    for (arguments, why) in [
+        (&["--accept-repeats", "payments/0/9"][..], "no `topic/partition/from-to`"),
+        (&["--accept-repeats", "payments/0/9-9"], "no `topic/partition/from-to`"),
+        (&["--accept-repeats", "orders/0/0-9"], "`payments` reads `payments`, `shop.payments.control`"),
+        (&["refunds", "--accept-repeats", "payments/0/0-9"], "there is no pipeline `refunds`"),
+        (&["--accept-repeats", "payments/0/0-9", "--by", ""], "`--by` takes"),
+        (&["--accept-repeats", "payments/0/0-9", "--by", "ada", "--ticket", "a\tb"], "`--ticket` takes"),
+        (&["--accept-repeats", "payments/0/0-9"], "who asks is not said"),
+        (&[], "--accept-repeats"),
+    ] {
+        let mut command = redrive(&[&["resume", "-f", path, "--yes"][..], arguments].concat());
+        let (code, stdout, stderr) = ended(command.env_remove("USER"));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?} {stderr}");
+        assert!(stderr.contains(why), "{arguments:?} {stderr}");
+    }
+}
+
+#[test]
+fn resume_says_what_it_would_ask_and_touches_no_broker_until_it_is_told_yes() {
+    let (_folder, path) = file(TOPOLOGY);
+    let ranges = ["--accept-repeats", "payments/1/0-9", "--accept-repeats", "shop.payments.retry.5s/0/3-4"];
+    let arguments = [&["resume", "-f", path.to_str().unwrap()][..], &ranges].concat();
+    let (code, stdout, stderr) = ended(redrive(&arguments).env("USER", "ada"));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "task 0  would be asked: accept-repeats shop.payments.retry.5s/0/3-4  (by ada)",
+            "task 1  would be asked: accept-repeats payments/1/0-9  (by ada)",
+            "next: redrive resume payments --accept-repeats payments/1/0-9 --accept-repeats \
+             shop.payments.retry.5s/0/3-4 --yes",
+        ]
+    );
+}
+
+#[test]
+fn an_id_that_no_request_has_is_bad_input() {
+    let (_folder, path) = file(TOPOLOGY);
+    for id in ["x", "1-2", "1-zz-3", "../1-2-3", "-1-2-3"] {
+        let (code, _, stderr) = ended(&mut redrive(&[
+            "answer",
+            "-f",
+            path.to_str().unwrap(),
+            "--pipeline",
+            "payments",
+            "--",
+            id,
+        ]));
+        assert_eq!(code, 2, "{id}");
+        assert!(stderr.contains("no id of a request"), "{id}: {stderr}");
+    }
+}
