@@ -31,8 +31,8 @@ soak: setup ## the simulation with 20,000 seeds, the broker tests at full size, 
 	cargo run --quiet --locked --features broker-tests --example soak -- $(SOAK)
 
 bench: setup ## records per second through two processes and an HTTP handler that never fails, optimised build
-	$(cargo_demo) --release
-	REDRIVE_KAFKA_JVM="$${REDRIVE_KAFKA_JVM:--Xmx1g}" cargo run --quiet --locked --release --features broker-tests --example demo -- --calm --records 200000 $(DEMO)
+	$(cargo_demo) --release --target-dir $${CARGO_TARGET_DIR:-target}/bench
+	REDRIVE_KAFKA_JVM="$${REDRIVE_KAFKA_JVM:--Xmx1g}" cargo run --quiet --locked --release --target-dir $${CARGO_TARGET_DIR:-target}/bench --features broker-tests --example demo -- --calm --records 200000 $(DEMO)
 
 clean: ## remove what was built; Kafka's fetched jars stay in the user's cache
 	cargo clean

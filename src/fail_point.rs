@@ -1,7 +1,7 @@
 //! Named points in a worker's work at which a test has the process die, stop, panic or wait.
 //!
 //! Owns the closed list of the points and what is ordered at them. Part of builds with the feature `fail-points` only,
-//! which the tests switch on: without it [`fail_point!`] expands to nothing, and nothing reads the variable.
+//! which the tests switch on: without it `fail_point!` expands to nothing, and nothing reads the variable.
 //!
 //! The variable `REDRIVE_FAIL_POINT` holds orders, separated by commas, each `POINT[:N]=ACTION`: at the `N`-th passing of
 //! the point by this process, the first where no `N` is given, do `ACTION`:

@@ -71,7 +71,10 @@ fn commands(pipeline: &Pipeline, ranges: &[String]) -> Result<BTreeMap<Partition
         let range: OffsetRange = text
             .parse()
             .map_err(|_| bad(text, "it is no `topic/partition/from-to` with `from` below `to`".to_owned()))?;
-        if !lanes.contains(&range.topic.as_str()) {
+        let name = range.topic.as_str();
+        let drained = pipeline.retired.iter().any(|tier| tier.topic.name == range.topic)
+            || pipeline.delay_of_tier_topic(name).is_some();
+        if !lanes.contains(&name) && !drained {
             let known = lanes.join("`, `");
             return Err(bad(text, format!("`{}` reads `{known}`", pipeline.name)));
         }

@@ -4,7 +4,7 @@
 //! throw away what is fetched. The worker's second consumer, which reads the tiers, is a plain reader: same group id, so
 //! that the group's offsets are its offsets, but never subscribed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,8 @@ pub(crate) struct Reader {
     open: BTreeMap<LaneId, OpenLane>,
     converter: Converter,
     wake: Arc<dyn Wake>,
+    /// Lanes of which a record came on the main queue.
+    astray: BTreeSet<(String, Partition)>,
     outage: Option<String>,
     refusals: Vec<String>,
     consumer: Arc<BaseConsumer<Context>>,
@@ -127,6 +129,7 @@ impl Reader {
             open: BTreeMap::new(),
             converter,
             wake,
+            astray: BTreeSet::new(),
             outage: None,
             refusals: Vec::new(),
             consumer,
@@ -287,19 +290,22 @@ impl Reader {
     /// Serves what the consumer has to say besides the records of open lanes. To be called at least every few hundred
     /// milliseconds.
     pub(crate) fn serve(&mut self) -> Result<(), ClientError> {
+        self.listen()?;
+        self.bring_back()
+    }
+
+    /// As [`Self::serve`], but for lanes that have gone astray: beginning one anew answers whatever the group asks back at
+    /// that moment.
+    pub(super) fn listen(&mut self) -> Result<(), ClientError> {
         loop {
             let served = self.consumer.context().served();
-            let astray = match self.consumer.poll(Duration::ZERO) {
-                Some(Ok(record)) => Some((record.topic().to_owned(), Partition(record.partition()))),
-                Some(Err(error)) => {
-                    self.noted(&error);
-                    None
+            match self.consumer.poll(Duration::ZERO) {
+                Some(Ok(record)) => {
+                    self.astray.insert((record.topic().to_owned(), Partition(record.partition())));
                 }
+                Some(Err(error)) => self.noted(&error),
                 None if self.consumer.context().served() == served => break,
-                None => None,
-            };
-            if let Some((topic, partition)) = astray {
-                self.bring_back(&topic, partition)?;
+                None => {}
             }
         }
         match self.consumer.client().fatal_error() {
@@ -330,15 +336,17 @@ impl Reader {
         tracing::debug!(client = self.client, %error, "the client reports an error");
     }
 
-    /// A record on the main queue has left its lane's own queue: read the lane again from where it stands.
-    fn bring_back(&mut self, topic: &str, partition: Partition) -> Result<(), ClientError> {
-        let found = self.open.iter().find(|(id, open)| {
-            id.partition == partition && open.topic.as_str() == topic && open.queue.is_some()
-        });
-        match found.map(|(id, open)| (*id, open.next)) {
-            Some((id, next)) => self.begin_anew(id, next),
-            None => Ok(()),
+    /// A record on the main queue has left its lane's own queue: reads such lanes again from where they stand.
+    pub(super) fn bring_back(&mut self) -> Result<(), ClientError> {
+        while let Some((topic, partition)) = self.astray.pop_first() {
+            let found = self.open.iter().find(|(id, open)| {
+                id.partition == partition && open.topic.as_str() == topic && open.queue.is_some()
+            });
+            if let Some((id, next)) = found.map(|(id, open)| (*id, open.next)) {
+                self.begin_anew(id, next)?;
+            }
         }
+        Ok(())
     }
 
     fn refused(&self, call: &'static str, source: KafkaError) -> ClientError {

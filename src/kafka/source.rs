@@ -41,6 +41,14 @@ pub(crate) struct Source {
     /// What the group gave us, whether begun or not.
     held: BTreeSet<Partition>,
     admission: Admission,
+    asked_back: AskedBack,
+}
+
+/// Whether the group waits for partitions that it has asked back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AskedBack {
+    Nothing,
+    Some,
 }
 
 /// What it takes to become a member.
@@ -93,13 +101,20 @@ impl Source {
         let member = Member { name: name.to_owned(), kafka: kafka.clone(), pipeline: pipeline.clone(), wake };
         let reader = member.subscribe()?;
         let admission = Admission::Asked(Stopwatch::start(), Stopwatch::start());
-        Ok(Self { reader, member, topic: pipeline.source.clone(), held: BTreeSet::new(), admission })
+        Ok(Self {
+            reader,
+            member,
+            topic: pipeline.source.clone(),
+            held: BTreeSet::new(),
+            admission,
+            asked_back: AskedBack::Nothing,
+        })
     }
 
     /// Serves the group; to be called at least every few hundred milliseconds, and whenever the consumer wakes.
     /// Assignments are answered here; revocations and losses wait for [`Source::answer`].
     pub(crate) fn serve(&mut self) -> Result<Vec<GroupChange>, ClientError> {
-        match self.reader.serve() {
+        match self.reader.listen() {
             Ok(()) => {}
             Err(ClientError::Fatal { code: RDKafkaErrorCode::FencedInstanceId, detail, .. }) => {
                 return Err(self.member.twin(detail));
@@ -125,9 +140,13 @@ impl Source {
                 }
                 GroupChange::Revoked(partitions) | GroupChange::Lost(partitions) => {
                     self.held.retain(|held| !partitions.contains(held));
+                    self.asked_back = AskedBack::Some;
                 }
             }
             changes.push(change);
+        }
+        if self.asked_back == AskedBack::Nothing {
+            self.reader.bring_back()?;
         }
         Ok(changes)
     }
@@ -192,6 +211,7 @@ impl Source {
 
     /// Answers a revocation or loss: lets go what of `partitions` was begun.
     pub(crate) fn answer(&mut self, partitions: &BTreeSet<Partition>) -> Result<(), ClientError> {
+        self.asked_back = AskedBack::Nothing;
         self.reader.end(|id| partitions.contains(&id.partition))
     }
 

@@ -219,6 +219,11 @@ impl Account {
                 return;
             }
         }
+        if let Report::Stale { partition, .. } = &report
+            && !self.tasks.contains_key(partition)
+        {
+            return;
+        }
         self.telemetry.emit(Reported { report: &report, now: self.clock.now().mono });
         match &report {
             Report::Blocked { partitions, target, .. } => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossbeam_channel::RecvTimeoutError;
 
 use crate::core::event::{Event, StopReason, TransactionId, TransactionResult};
-use crate::core::position::{Partition, WriterId};
+use crate::core::position::{Lane, Partition, WriterId};
 use crate::core::processor::Processor;
 use crate::core::time::Monotonic;
 use crate::fail_point::fail_point;
@@ -240,7 +240,10 @@ impl Worker {
             Found::Position { epoch, loss } => {
                 // Asked again while the answer was under way, it is answered again: the lane has gone on by then.
                 let stands = self.reading.position(loss.id).is_some_and(|(_, next)| next == loss.from);
-                if stands && self.epochs.is_current(loss.id.partition, epoch) {
+                // Beginning the source anew would answer what the group asks back, before that is given: asked again, it is
+                // answered again.
+                let free = self.revoked.is_none() || loss.id.lane != Lane::Source;
+                if stands && free && self.epochs.is_current(loss.id.partition, epoch) {
                     self.account.records_lost(loss);
                     self.reading.begin_anew(loss.id, loss.to)?;
                 }

@@ -92,6 +92,16 @@ impl Processor {
         true
     }
 
+    /// A blocked part is being tried: whatever comes of it, the others get their turn before it is tried again.
+    pub(super) fn postpone(&mut self, partition: Partition, part: Part, now: Monotonic) {
+        let Some(task) = self.tasks.get_mut(&partition) else { return };
+        // The state topic stops both parts by one block.
+        let part = if task.block_mut(part).is_some() { part } else { Part::Records };
+        if let Some(block) = task.block_mut(part) {
+            block.retry_at = now.plus(doubled(FIRST_UNBLOCK, block.failures, LONGEST_UNBLOCK));
+        }
+    }
+
     /// A transaction of a task was committed: what it carried can be written. Returns the targets that could not before.
     pub(super) fn unblock(&mut self, partition: Partition, carries: Carries) -> Vec<Target> {
         let Some(task) = self.tasks.get_mut(&partition) else { return Vec::new() };

@@ -179,6 +179,8 @@ impl Processor {
         }
         if commits.is_empty() {
             self.pace.wanted.clear();
+            // What is left may stand behind a suspect.
+            self.search.takes_turn();
             return;
         }
         // Writes leave in the order in which they were settled, whatever lane or task they are from.
@@ -208,7 +210,7 @@ impl Processor {
         match purpose {
             Purpose::Everything => self.search.takes_turn(),
             Purpose::Search => self.search.gives_way(),
-            Purpose::Probe(..) => {}
+            Purpose::Probe(partition, part, _) => self.postpone(*partition, *part, now.mono),
         }
         self.next_transaction = TransactionId(id.0.saturating_add(1));
         self.open = Some(open);
@@ -304,7 +306,12 @@ impl Processor {
         };
         let committed: BTreeSet<Partition> =
             open.tasks.iter().filter(|task| ours(task)).map(|task| task.partition).collect();
+        let aborts = self.pace.aborts.saturating_add(1);
         self.resolve(|partition| committed.contains(&partition), now);
+        if committed.is_empty() {
+            self.pace.aborts = aborts;
+            self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
+        }
     }
 
     /// Ends the open transaction: committed for some of its tasks, aborted for the rest.

@@ -107,6 +107,12 @@ impl Processor {
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         let (envelope, due) = match look {
             Look::Deliver { envelope, due } => (envelope, due),
+            Look::Wait { record, remaining } => {
+                let Some(lane) = task.lane(id.lane) else { return };
+                let release = Some(now.mono.plus(remaining));
+                lane.unread.push_front(Unread { record, release });
+                return;
+            }
             Look::Decided { envelope, fate } => {
                 let Some(lane) = task.lane(id.lane) else { return };
                 lane.window.push_back(Entry { offset: id.offset, stage: Stage::Moving });

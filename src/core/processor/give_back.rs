@@ -87,7 +87,8 @@ impl Processor {
             .collect();
         for (partition, epoch) in done {
             if self.mode == Mode::Draining {
-                let left = self.tasks.get(&partition).map_or(0, super::Task::ready);
+                let lanes = self.tasks.get(&partition).into_iter().flat_map(|task| &task.lanes);
+                let left = lanes.map(|lane| lane.settled).sum();
                 self.cut_off = self.cut_off.saturating_add(left);
             }
             self.forget(partition);

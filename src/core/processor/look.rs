@@ -1,5 +1,7 @@
 //! The first look at a record: is it readable, whose is it, must it wait on?
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::Processor;
@@ -17,6 +19,8 @@ use crate::core::time::{Now, Timestamp};
 pub(super) enum Look {
     /// It goes to the handler.
     Deliver { envelope: Envelope, due: Option<Timestamp> },
+    /// It must wait on where it is.
+    Wait { record: Record, remaining: Duration },
     /// Its fate is already clear.
     Decided { envelope: Envelope, fate: Disposition },
 }
@@ -35,7 +39,10 @@ impl Processor {
         if unnamed == 0 {
             return look;
         }
-        let (Look::Deliver { mut envelope, .. } | Look::Decided { mut envelope, .. }) = look;
+        let mut envelope = match look {
+            Look::Deliver { envelope, .. } | Look::Decided { envelope, .. } => envelope,
+            Look::Wait { .. } => return look,
+        };
         envelope.life = crate::core::envelope::Life::default();
         let detail = format!("`{unnamed}` header names are not UTF-8; the whole record stands at its origin");
         self.dead(id, envelope, Verdict { class: Class::Poison, reason: Reason::BadHeaderName }, detail, now)
@@ -71,6 +78,8 @@ impl Processor {
                 let due = now.wall.plus(remaining);
                 Look::Decided { envelope, fate: Disposition::Hop { tier, due } }
             }
+            // Without a tier to wait in it waits here, and so does what stands behind it.
+            None if !remaining.is_zero() => Look::Wait { record, remaining },
             Some(_) | None => Look::Deliver { envelope, due: Some(due.max(lane_due)) },
         }
     }

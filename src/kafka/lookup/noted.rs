@@ -93,7 +93,12 @@ impl Reading {
                 Some(Ok(found)) => (found.key().map(<[u8]>::to_vec), found.payload().map(<[u8]>::to_vec)),
                 // Behind everything that was stable when it was asked for, the end included.
                 Some(Err(KafkaError::PartitionEOF(_))) => return self.read(),
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => {
+                    // An error may have ended the reading of the partition: it is read from its start again.
+                    self.positions.clear();
+                    self.stage = Stage::Waits;
+                    return Err(error.into());
+                }
                 None => continue,
             };
             self.take(key.as_deref(), value.as_deref());

@@ -155,6 +155,10 @@ impl Work {
         match fault::blame(code) {
             Blame::Record(flaw) => {
                 let mut places = producer.refused(code);
+                // One topic at a time: what another refused as well it refuses again.
+                places.retain(|place| {
+                    transaction.writes.get(*place).is_some_and(|write| write.target == target)
+                });
                 if !places.contains(&place) {
                     // The client's own refusal, which has no delivery report.
                     places = vec![place];

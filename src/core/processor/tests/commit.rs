@@ -224,6 +224,8 @@ fn after_a_commit_without_an_answer_the_mark_decides() {
         worker.wait(60_000);
         assert!(worker.transactions.is_empty(), "no other transaction before that is known");
         worker.tell(Event::ReadBack { transaction: id, marks: vec![(P, found)] });
+        assert!(worker.transactions.is_empty(), "what did not take place is not repeated at once");
+        worker.wait(20);
         assert_eq!(worker.transactions.is_empty(), committed, "{found:?}");
     }
 }
@@ -344,4 +346,22 @@ fn a_transaction_that_is_too_much_for_the_broker_is_tried_again_in_smaller_parts
     }
     assert_eq!(sizes, [32, 16, 8, 16, 24]);
     assert_eq!(committed, 48);
+}
+
+#[test]
+fn a_blocked_task_whose_try_came_to_nothing_gives_the_others_their_turn() {
+    let mut worker = Worker::running(once(policy(&[5])));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(fails(Class::Permanent));
+    let (target, detail) = (Target::DeadLetter, "unknown topic".to_owned());
+    worker.end(TransactionResult::Aborted(AbortCause::Unwritable { target, detail }));
+    worker.wait(1_000);
+    let probe =
+        worker.end(TransactionResult::Aborted(AbortCause::Passing { detail: "no answer".to_owned() }));
+    assert_eq!(probe.probe, Some(target));
+
+    worker.wait(900);
+    assert!(worker.transactions.is_empty(), "it is not tried again at once");
+    worker.wait(100);
+    assert_eq!(worker.end(TransactionResult::Committed).probe, Some(target));
 }

@@ -212,3 +212,17 @@ fn a_record_that_waits_longer_than_a_deadline_shortened_since_is_believed() {
     worker.wait(three_days * 1_000);
     assert_eq!(worker.deliveries.len(), 1);
 }
+
+#[test]
+fn a_record_of_a_drained_tier_that_must_wait_on_waits_where_it_is_when_there_is_no_tier_left() {
+    let mut policy = policy(&[]);
+    policy.tiers = vec![crate::core::position::TopicName::new("shop.orders.retry.5s")];
+    policy.draining = vec![Duration::from_secs(5)];
+    let mut worker = Worker::running(policy);
+    worker.fetch(Lane::Tier(TierIndex(0)), vec![waiting(0, 60_000)]);
+    worker.wait(5_000);
+    worker.wait(54_999);
+    assert!(worker.deliveries.is_empty(), "it is not due");
+    worker.wait(1);
+    assert_eq!(worker.deliveries.len(), 1);
+}

@@ -82,3 +82,16 @@ fn draining_waits_for_an_open_transaction_no_longer_than_its_timeout() {
     worker.wait(1);
     assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::CutOff { records: 1 })));
 }
+
+#[test]
+fn draining_says_what_a_topic_that_cannot_be_written_keeps_from_its_commit() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    let (target, detail) = (Target::Output, "unknown topic".to_owned());
+    worker.end(TransactionResult::Aborted(AbortCause::Unwritable { target, detail }));
+    worker.tell(Event::Drain);
+    let note = worker.end(TransactionResult::Committed);
+    assert_eq!(note.records, 0, "where it stands is noted");
+    assert_eq!(worker.others.last(), Some(&Action::Stop(StopReason::CutOff { records: 1 })));
+}
