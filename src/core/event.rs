@@ -56,6 +56,16 @@ pub enum Event {
         /// The offset that the lane will read next.
         next: Offset,
     },
+    /// The topic of a lane is gone: no offset of it can be committed.
+    Absent {
+        /// The lane, of all tasks.
+        lane: Lane,
+    },
+    /// It is there again.
+    Present {
+        /// The lane, of all tasks.
+        lane: Lane,
+    },
     /// Answer to [`Action::Handle`].
     Handled {
         /// Which delivery.
@@ -112,6 +122,8 @@ pub enum LaneStart {
         /// The end of the log now.
         to: Offset,
     },
+    /// Its topic is gone, and the task goes on without it. The shell takes the task over anew when the topic is back.
+    Absent,
 }
 
 impl LaneStart {
@@ -119,6 +131,7 @@ impl LaneStart {
     pub const fn offset(self) -> Offset {
         match self {
             Self::Committed(offset) | Self::Fresh(offset) | Self::Stale { from: offset, .. } => offset,
+            Self::Absent => Offset(0),
         }
     }
 }

@@ -108,6 +108,14 @@ pub(crate) enum Noted {
     Behind,
 }
 
+/// Whether the topic of a lane is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    There,
+    /// An offset of it in a transaction would abort all of that.
+    Absent,
+}
+
 /// One lane of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneState {
@@ -121,6 +129,8 @@ pub(crate) struct LaneState {
     pub(crate) passed: Offset,
     /// What the state topic says of this lane.
     pub(crate) noted: Noted,
+    /// Whether its topic is there.
+    pub(crate) presence: Presence,
     /// Read, not admitted. A waiting record stands at its front and holds the lane.
     pub(crate) unread: VecDeque<Unread>,
     /// Admitted, not committed, in offset order.
@@ -143,6 +153,7 @@ impl LaneState {
             next_read: committed,
             passed: committed,
             noted: Noted::Unknown,
+            presence: Presence::There,
             unread: VecDeque::new(),
             window: VecDeque::new(),
             settled: 0,
@@ -150,6 +161,11 @@ impl LaneState {
             fetching: false,
             wakes_at: None,
         }
+    }
+
+    /// A lane whose topic is gone, in a task that goes on without it.
+    pub(crate) fn absent() -> Self {
+        Self { presence: Presence::Absent, ..Self::new(Offset(0), None) }
     }
 
     /// When the record at the front may be handed on, if that is still to come.

@@ -67,6 +67,16 @@ impl Policy {
         }
     }
 
+    /// Whether tasks wait for the topic of a lane where it is missing: not for requests that nobody can make, nor for a tier
+    /// that is only drained and so may be deleted.
+    pub fn needs(&self, lane: Lane) -> bool {
+        match lane {
+            Lane::Source => true,
+            Lane::Control => false,
+            Lane::Tier(tier) => self.ladder.delay(tier).is_some(),
+        }
+    }
+
     /// The word of a lane in headers, logs and metrics: `source`, `control`, `retry.5s`.
     pub fn word(&self, lane: Lane) -> String {
         match lane {

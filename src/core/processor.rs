@@ -11,13 +11,14 @@ use std::time::Duration;
 use crate::core::envelope::DeliveryId;
 use crate::core::event::{Action, Event, LaneStart, Report, Restored, StopReason, TransactionId};
 use crate::core::invariant::{Breach, InvariantId};
-use crate::core::lane::LaneState;
+use crate::core::lane::{LaneState, Presence};
 use crate::core::policy::Policy;
 use crate::core::position::{Epoch, Lane, Partition, WriterId};
 use crate::core::random::Random;
 use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
+mod absent;
 mod blocks;
 mod check;
 mod commit;
@@ -153,6 +154,8 @@ impl Processor {
                 self.fetched((partition, epoch, lane), records, now);
             }
             Event::Passed { partition, epoch, lane, next } => self.passed((partition, epoch, lane), next),
+            Event::Absent { lane } => self.is_now(lane, Presence::Absent),
+            Event::Present { lane } => self.is_now(lane, Presence::There),
             Event::Handled { delivery, outcome } => self.handled(delivery, outcome, now),
             Event::Transacted { transaction, result } => self.transacted(transaction, result, now),
             Event::ReadBack { transaction, marks } => self.read_back(transaction, &marks, now),
@@ -215,7 +218,8 @@ impl Processor {
         task.sequence = found.mark.map(|mark| mark.sequence).unwrap_or_default();
         task.founding = found.founding;
         task.topics = found.topics;
-        let fresh = found.lanes.iter().any(|lane| !matches!(lane, LaneStart::Committed(_)));
+        let fresh =
+            found.lanes.iter().any(|lane| !matches!(lane, LaneStart::Committed(_) | LaneStart::Absent));
         task.lanes = found
             .lanes
             .into_iter()
@@ -224,6 +228,7 @@ impl Processor {
                 LaneStart::Fresh(offset) | LaneStart::Stale { from: offset, .. } => {
                     LaneState::new(offset, None)
                 }
+                LaneStart::Absent => LaneState::absent(),
             })
             .collect();
         let recommit = now.mono.plus(self.policy.flow.recommit);

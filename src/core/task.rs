@@ -6,7 +6,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::core::event::{Report, Target};
-use crate::core::lane::LaneState;
+use crate::core::lane::{LaneState, Presence};
 use crate::core::position::{
     Epoch, Founding, Lane, Offset, OffsetRange, Partition, Sequence, TierIndex, TopicId,
 };
@@ -197,7 +197,9 @@ impl Task {
 
     /// Whether a lane has passed offsets without any record that are not committed.
     pub(crate) fn has_passed(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.offset_after(0) > lane.committed)
+        self.lanes
+            .iter()
+            .any(|lane| lane.presence == Presence::There && lane.offset_after(0) > lane.committed)
     }
 
     /// Records that the next transaction can take.
@@ -207,6 +209,8 @@ impl Task {
 
     /// The lanes whose records the next transaction can take.
     pub(crate) fn writable(&self) -> impl Iterator<Item = (Lane, &LaneState)> {
-        self.lanes().filter(|(lane, _)| self.block_of(Part::of(*lane)).is_none())
+        self.lanes().filter(|(lane, state)| {
+            state.presence == Presence::There && self.block_of(Part::of(*lane)).is_none()
+        })
     }
 }

@@ -13,7 +13,7 @@ use crate::kafka::lookup::Loss;
 use crate::kafka::reader::LaneId;
 use crate::runtime::clock::Clock;
 use crate::telemetry::Telemetry;
-use crate::telemetry::blocked::{BlockedBy, unread};
+use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
     AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade, LaneVanished,
     Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState,
@@ -183,20 +183,16 @@ impl Account {
         self.telemetry.emit(LaneBehindEnd { partition, lane, next, end });
     }
 
-    /// The topic of a lane is gone: its tasks wait until it is back.
-    pub(super) fn vanished(&self, lane: Lane) {
-        if let Some(by) = unread(lane) {
-            self.health.blocked(by);
-        }
-        self.telemetry.emit(LaneVanished { lane, now: self.clock.now().mono });
+    /// The topic of a lane is gone: what that blocks waits until it is back.
+    pub(super) fn vanished(&self, lane: Lane, blocks: Option<BlockedBy>) {
+        blocks.into_iter().for_each(|by| self.health.blocked(by));
+        self.telemetry.emit(LaneVanished { lane, blocks, now: self.clock.now().mono });
     }
 
     /// It is there again.
-    pub(super) fn back(&self, lane: Lane) {
-        if let Some(by) = unread(lane) {
-            self.health.unblocked(by);
-        }
-        self.telemetry.emit(LaneBack { lane, now: self.clock.now().mono });
+    pub(super) fn back(&self, lane: Lane, blocked: Option<BlockedBy>) {
+        blocked.into_iter().for_each(|by| self.health.unblocked(by));
+        self.telemetry.emit(LaneBack { lane, blocked, now: self.clock.now().mono });
     }
 
     /// A lane begins at the beginning of a topic that was made anew.

@@ -28,6 +28,7 @@ use crate::runtime::reading::{Met, Reading};
 
 mod carry;
 mod group;
+mod lanes;
 mod start;
 
 pub(super) use start::Parts;
@@ -252,12 +253,9 @@ impl Worker {
                 self.account.behind_end(id, next, end);
                 self.misplaced.insert(id);
             }
-            Found::Vanished { lane } => self.account.vanished(lane),
-            Found::Back { lane } => self.account.back(lane),
-            Found::Remade { lane } => {
-                let tasks: Vec<_> = self.processor.tasks().collect();
-                self.misplaced.extend(tasks.into_iter().map(|partition| LaneId { partition, lane }));
-            }
+            Found::Vanished { lane } => self.vanished(lane),
+            Found::Back { lane } => self.back(lane),
+            Found::Remade { lane } => self.misplace(lane),
             Found::Waits { partition, detail } => self.account.waits(partition, &detail),
             Found::Broker => {
                 self.reach = Reach::Found;

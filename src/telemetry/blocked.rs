@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::core::event::Target;
+use crate::core::policy::Policy;
 use crate::core::position::{Lane, Partition};
 use crate::core::time::Monotonic;
 
@@ -75,11 +76,12 @@ impl BlockedBy {
     }
 }
 
-/// What keeps tasks from going on while the topic of a lane is gone. Without their control lane they go on.
-pub const fn unread(lane: Lane) -> Option<BlockedBy> {
+/// What keeps tasks from going on while the topic of a lane is gone. Without their control lane they go on, and without a
+/// tier that is only drained: its topic may be deleted.
+pub fn unread(policy: &Policy, lane: Lane) -> Option<BlockedBy> {
     match lane {
         Lane::Source => Some(BlockedBy::Source),
-        Lane::Tier(_) => Some(BlockedBy::Tier),
+        Lane::Tier(_) => policy.needs(lane).then_some(BlockedBy::Tier),
         Lane::Control => None,
     }
 }

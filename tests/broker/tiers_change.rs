@@ -1,6 +1,7 @@
 //! A tier that is taken out of the topology, or comes into it, while records wait.
 
 use std::process::Command;
+use std::time::Duration;
 
 use redrive::topology::environment::Process as Environment;
 use redrive::topology::model::Topology;
@@ -137,4 +138,64 @@ fn a_tier_that_was_taken_out_can_be_deleted_once_it_is_empty() {
     all_come_out(kafka, &after, &[]);
     process.end().expect("a clean end");
     assert!(!plan(&draft, kafka).contains("drain"));
+}
+
+/// A topology whose tasks have all their offsets in nearly every transaction.
+fn soon_idle(draft: &Draft, kafka: &Kafka) -> Topology {
+    let mut topology = version(draft, kafka);
+    topology.pipelines[0].policy.flow.recommit = Duration::from_secs(4);
+    topology
+}
+
+fn send_and_wait(kafka: &Kafka, topology: &Topology, prefix: &str) {
+    let before = kafka.read(output(topology)).len();
+    send(kafka, topology, prefix);
+    eventually("what was sent comes out", || kafka.read(output(topology)).len() >= before + RECORDS);
+    assert_eq!(kafka.read(output(topology)).len(), before + RECORDS, "each once");
+}
+
+/// Works for longer than offsets are taken for fresh and changes of topics go unseen.
+fn go_on(kafka: &Kafka, topology: &Topology, rounds: &str) {
+    let last = || kafka.read(output(topology)).iter().filter_map(|found| found.timestamp).max().unwrap_or(0);
+    let begun = last();
+    let mut round = 0;
+    while last() < begun + 8_000 {
+        send_and_wait(kafka, topology, &format!("{rounds}{round}"));
+        round += 1;
+    }
+}
+
+/// Two processes work, `topic` is deleted, and one of them takes over what the other had.
+fn goes_on_without(kafka: &Kafka, topology: &Topology, topic: &str) -> Process {
+    let (a, b) = (Process::start(topology, "a"), Process::start(topology, "b"));
+    send_and_wait(kafka, topology, "first");
+    kafka.delete(topic);
+    go_on(kafka, topology, "gone");
+    b.end().expect("a clean end");
+    send_and_wait(kafka, topology, "taken-over");
+    a
+}
+
+#[test]
+fn a_tier_that_was_taken_out_can_be_deleted_under_processes_that_drain_it() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 2).tiers(&["1s", "10m"]).fail("old", Some(1), "transient");
+    let before = draft.made(kafka);
+    let tier = before.pipelines[0].tiers[0].topic.name.clone();
+    let draft = draft.tiers(&["10m"]);
+    let process = goes_on_without(kafka, &soon_idle(&draft, kafka), tier.as_str());
+    process.end().expect("a clean end");
+}
+
+#[test]
+fn tasks_go_on_without_their_control_topic_and_when_it_is_back() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 2);
+    draft.made(kafka);
+    let topology = soon_idle(&draft, kafka);
+    let control = topology.pipelines[0].policy.control.clone();
+    let process = goes_on_without(kafka, &topology, control.as_str());
+    draft.apply(kafka);
+    go_on(kafka, &topology, "back");
+    process.end().expect("a clean end");
 }

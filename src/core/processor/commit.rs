@@ -16,7 +16,7 @@ use crate::core::event::{
     TransactionResult,
 };
 use crate::core::invariant::InvariantId;
-use crate::core::lane::{Disposition, Settled, Stage};
+use crate::core::lane::{Disposition, Presence, Settled, Stage};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
 use crate::core::task::{Part, Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
@@ -135,7 +135,8 @@ impl Processor {
             let mut counts = Vec::with_capacity(task.lanes.len());
             for (lane, state) in task.lanes() {
                 let before = taken.len();
-                if carries.takes(lane) {
+                let there = state.presence == Presence::There;
+                if there && carries.takes(lane) {
                     let reach = self.reach(purpose, &open.tried, (partition, task.epoch, lane));
                     let ready = state.ready_records().take_while(|settled| {
                         reach.is_none_or(|reach| settled.id.offset < reach) && budget.takes(settled)
@@ -145,7 +146,7 @@ impl Processor {
                 let count = taken.len().saturating_sub(before);
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
                 let after = state.offset_after(count);
-                if after > state.committed || lane == Lane::Source || idle {
+                if there && (after > state.committed || lane == Lane::Source || idle) {
                     offsets.push((lane, after));
                 }
                 counts.push(count);

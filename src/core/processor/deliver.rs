@@ -14,7 +14,7 @@ use crate::core::classify::classify;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::event::{Action, Delivery};
 use crate::core::invariant::InvariantId;
-use crate::core::lane::{Disposition, Entry, Form, Pending, Settled, Stage, Unread};
+use crate::core::lane::{Disposition, Entry, Form, Pending, Presence, Settled, Stage, Unread};
 use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
@@ -95,7 +95,12 @@ impl Processor {
         let epoch = task.epoch;
         let Some(state) = task.lane(lane) else { return };
         let held = state.held_until(now.mono).is_some();
-        if state.fetching || held || room == 0 || state.unread.len() >= most {
+        if state.presence == Presence::Absent
+            || state.fetching
+            || held
+            || room == 0
+            || state.unread.len() >= most
+        {
             return;
         }
         state.fetching = true;
@@ -274,7 +279,8 @@ impl Processor {
             entry.stage = Stage::Settled(settled);
         }
         let grown = lane.extend_settled();
-        if grown > 0 && task.block_of(Part::of(id.lane)).is_none() {
+        let there = lane.presence == Presence::There;
+        if grown > 0 && there && task.block_of(Part::of(id.lane)).is_none() {
             if self.search.is_empty() {
                 self.pace.grew(grown, now.mono);
             } else {

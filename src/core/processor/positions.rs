@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::commit::{Accepts, accepts};
 use super::{Processor, Timer};
 use crate::core::event::{Target, Write};
-use crate::core::lane::Noted;
+use crate::core::lane::{Noted, Presence};
 use crate::core::position::{CommitMark, Epoch, Going, Lane, Offset, Partition};
 use crate::core::state::{LanePosition, Standing, position_key};
 use crate::core::task::{Phase, Stale, Task};
@@ -129,7 +129,7 @@ pub(super) fn owes_a_note(task: &Task) -> bool {
 }
 
 fn all_exact(task: &Task) -> bool {
-    task.lanes.iter().all(|lane| lane.noted == Noted::Exact)
+    task.lanes.iter().all(|lane| lane.noted == Noted::Exact || lane.presence == Presence::Absent)
 }
 
 /// A task that waits for a person keeps the notes that say for what.
@@ -155,6 +155,7 @@ pub(super) fn notes_of(task: &Task, counts: &[usize], probe: Option<Target>, now
     let takes_all = task.block.is_some() || lanes().all(|((_, state), count)| state.ready() == count);
     let is_last = matches!(task.phase, Phase::GivingBack { .. }) && task.running == 0 && takes_all;
     lanes()
+        .filter(|((_, state), _)| state.presence == Presence::There)
         .filter_map(|((lane, state), count)| {
             let rests = due && (is_last || state.rests_after(count, now));
             let standing = if rests { Standing::Exact } else { Standing::AtLeast };

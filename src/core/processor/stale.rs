@@ -72,7 +72,7 @@ impl Processor {
     /// What may be repeated of a task; nothing where it goes on by itself.
     pub(super) fn repeats(&self, partition: Partition, lanes: &[LaneStart]) -> Vec<OffsetRange> {
         let range = |(index, start): (usize, &LaneStart)| match *start {
-            LaneStart::Committed(_) | LaneStart::Fresh(_) => None,
+            LaneStart::Committed(_) | LaneStart::Fresh(_) | LaneStart::Absent => None,
             LaneStart::Stale { from, to } => {
                 let topic = self.policy.topic(Lane::at(index)).clone();
                 (from < to).then_some(OffsetRange { topic, partition, from, to })

@@ -16,6 +16,7 @@ use crate::core::record::{Header, Record};
 use crate::core::state::{LanePosition, Standing, StateEntry};
 use crate::core::time::Timestamp;
 
+mod absent;
 mod commit;
 mod deliver;
 mod give_back;

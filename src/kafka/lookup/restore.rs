@@ -67,7 +67,10 @@ impl Asker {
             (None, None) => self.founding().map_err(NotRead::Never)?,
         };
         let topics = self.topics_of(&lanes)?;
-        if let Some((lane, _)) = topics.iter().find(|(_, topic)| **topic == Topic::Missing) {
+        let policy = &self.pipeline.policy;
+        if let Some((lane, _)) =
+            topics.iter().find(|(lane, topic)| **topic == Topic::Missing && policy.needs(**lane))
+        {
             let topic = self.pipeline.lane_topic(*lane);
             return Err(NotRead::Yet(format!("there is no topic `{topic}`")));
         }
@@ -75,6 +78,10 @@ impl Asker {
         let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone() };
         let (mut losses, mut remade) = (Vec::new(), Vec::new());
         for (lane, id) in lanes.into_iter().zip(ids) {
+            if topics.get(&lane) == Some(&Topic::Missing) {
+                task.lanes.push(LaneStart::Absent);
+                continue;
+            }
             let topic = self.pipeline.lane_topic(lane);
             let log = self.log(topic, partition)?;
             let at = LaneId { partition, lane };

@@ -51,7 +51,11 @@ impl Watched {
     /// A task begins with these: whatever differs from them later, it must be told.
     pub(super) fn begin(&mut self, topics: BTreeMap<Lane, Topic>) {
         for (lane, topic) in topics {
-            self.seen.entry(lane).or_insert(Seen { topic, presence: Presence::There });
+            let seen = self.seen.entry(lane).or_insert(Seen { topic, presence: Presence::There });
+            if topic == Topic::Missing && seen.presence == Presence::There {
+                // Not told yet; a task that begins without it must begin anew when it is there, be it the same as before.
+                seen.topic = topic;
+            }
         }
     }
 
@@ -74,7 +78,8 @@ impl Watched {
                     if presence == Presence::Vanished {
                         changes.push(Found::Back { lane });
                     }
-                    let remade = old != Topic::Missing && old.id() != topic.id();
+                    let begun_without = old == Topic::Missing && presence == Presence::There;
+                    let remade = old != Topic::Missing && old.id() != topic.id() || begun_without;
                     let change = remade.then_some(Found::Remade { lane });
                     (Seen { topic, presence: Presence::There }, change)
                 }
@@ -140,6 +145,18 @@ mod tests {
         assert_eq!(look(&mut watched, NEW), [""; 0]);
         assert_eq!(look(&mut watched, Topic::Missing), ["vanished"]);
         assert_eq!(look(&mut watched, OLD), ["back", "remade"]);
+    }
+
+    #[test]
+    fn a_topic_that_is_there_again_before_it_was_missed_is_new_for_the_task_that_began_without_it() {
+        let mut watched = Watched::new();
+        assert_eq!(look(&mut watched, OLD), [""; 0]);
+        watched.begin(BTreeMap::from([(Lane::Source, Topic::Missing)]));
+        assert_eq!(look(&mut watched, OLD), ["remade"]);
+        watched.begin(BTreeMap::from([(Lane::Source, Topic::Missing)]));
+        assert_eq!(look(&mut watched, Topic::Missing), ["vanished"]);
+        watched.begin(BTreeMap::from([(Lane::Source, Topic::Missing)]));
+        assert_eq!(look(&mut watched, OLD), ["back"]);
     }
 
     #[test]

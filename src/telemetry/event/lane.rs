@@ -5,7 +5,7 @@ use tracing::{error, info};
 use crate::core::position::{Lane, Offset, Partition};
 use crate::core::time::Monotonic;
 use crate::telemetry::Telemetry;
-use crate::telemetry::blocked::unread;
+use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::Happening;
 
 /// The topic of a lane was deleted.
@@ -13,6 +13,8 @@ use crate::telemetry::event::Happening;
 pub struct LaneVanished {
     /// The lane.
     pub lane: Lane,
+    /// What that keeps from going on, if anything.
+    pub blocks: Option<BlockedBy>,
     /// When it was seen.
     pub now: Monotonic,
 }
@@ -20,13 +22,15 @@ pub struct LaneVanished {
 impl Happening for LaneVanished {
     fn tell(self, t: &Telemetry) {
         t.pass(self.now);
-        if let Some(by) = unread(self.lane) {
-            t.blocked_clock().block_whole(by);
-        }
-        let lane = t.lane_label(self.lane);
+        let (pipeline, worker, lane) = (&t.pipeline, t.worker, t.lane_label(self.lane));
+        let Some(by) = self.blocks else {
+            info!(pipeline, worker, lane, "the topic of a lane is gone; everything else goes on without it");
+            return;
+        };
+        t.blocked_clock().block_whole(by);
         error!(
-            pipeline = t.pipeline,
-            worker = t.worker,
+            pipeline,
+            worker,
             lane,
             "the topic of a lane is gone, and what was unread in it; the lane goes on when it is back"
         );
@@ -38,6 +42,8 @@ impl Happening for LaneVanished {
 pub struct LaneBack {
     /// The lane.
     pub lane: Lane,
+    /// What was kept from going on, if anything.
+    pub blocked: Option<BlockedBy>,
     /// When it was seen.
     pub now: Monotonic,
 }
@@ -45,7 +51,7 @@ pub struct LaneBack {
 impl Happening for LaneBack {
     fn tell(self, t: &Telemetry) {
         t.pass(self.now);
-        if let Some(by) = unread(self.lane) {
+        if let Some(by) = self.blocked {
             t.blocked_clock().unblock_whole(by);
         }
         info!(

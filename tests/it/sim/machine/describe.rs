@@ -59,6 +59,8 @@ fn write_event(f: &mut Formatter<'_>, event: &Event) -> fmt::Result {
         | Event::Lost(_)
         | Event::Transacted { .. }
         | Event::ReadBack { .. }
+        | Event::Absent { .. }
+        | Event::Present { .. }
         | Event::Tick
         | Event::Drain => write!(f, "{event:?}"),
     }

@@ -168,6 +168,8 @@ impl Machine {
             | Event::Passed { .. }
             | Event::Handled { .. }
             | Event::ReadBack { .. }
+            | Event::Absent { .. }
+            | Event::Present { .. }
             | Event::Tick
             | Event::Drain => {}
         }
