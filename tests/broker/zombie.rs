@@ -1,6 +1,7 @@
 //! A process that stood still for longer than its session, while another took its tasks, commits nothing of what it had.
 
-use crate::scene::{Plan, Scene};
+use crate::process::eventually;
+use crate::scene::{KEYS, Plan, Scene};
 use crate::size;
 use crate::topology::Draft;
 
@@ -14,7 +15,8 @@ fn stands_still(kind: impl FnOnce(Draft) -> Draft) {
 
     // It has calls that are answered while it stands still, and results that it could commit when it goes on.
     scene.handler.hold();
-    scene.at_work("calls are in flight", |scene| scene.handler.unanswered() > 0);
+    scene.send(500, Plan::mixed);
+    eventually("a record of each key is in flight, of both", || scene.handler.unanswered() == KEYS);
     zombie.freeze();
     scene.handler.release();
     scene.at_work("the other has everything", |scene| scene.writers().len() == 1);

@@ -8,8 +8,33 @@ use crate::kafka::stopwatch::Stopwatch;
 /// Results by kind.
 type Fates = BTreeMap<&'static str, usize>;
 
+/// What a broker says when it takes partitions that have no leader yet for deleted, and completes a transaction without their
+/// markers (`TransactionMarkerChannelManager`): the records that it said were committed are then aborted by the next.
+const MARKERS_SKIPPED: &str = "likely deleted already and hence can be skipped";
+
+/// What came of a run over outages.
+enum Run {
+    Told {
+        found: Vec<String>,
+        expected: Vec<String>,
+    },
+    /// The node, which is alone, says itself that it left markers out.
+    BrokerForgot,
+}
+
 #[test]
 fn across_a_broker_that_goes_and_comes_back_every_record_is_there_once() {
+    // Only with a node that is alone, and rarely: three with as many replicas never did.
+    for _ in 0..3 {
+        match over_outages() {
+            Run::Told { found, expected } => return assert_eq!(found, expected),
+            Run::BrokerForgot => println!("the broker left markers out: nothing is proved, once more"),
+        }
+    }
+    panic!("the broker left markers out three times");
+}
+
+fn over_outages() -> Run {
     let broker: &'static Broker = Box::leak(Box::new(Broker::start()));
     // A transaction times out before the broker is back, and so does the member's session.
     let rig = Rig::with(broker, |pipeline| {
@@ -18,6 +43,7 @@ fn across_a_broker_that_goes_and_comes_back_every_record_is_there_once() {
     });
     let mut fates = Fates::new();
     let mut next = settle(&rig, 1..=50, &mut fates);
+    let mut forgot = false;
     for _ in 0..2 {
         thread::scope(|scope| {
             // In order: a node that is alone and killed may forget the markers of what it said was committed, since no
@@ -31,10 +57,14 @@ fn across_a_broker_that_goes_and_comes_back_every_record_is_there_once() {
             }
         });
         next = settle(&rig, next..=next + 20, &mut fates);
+        forgot |= broker.log().contains(MARKERS_SKIPPED);
     }
     println!("results over two outages: {fates:?}");
     let expected: Vec<String> = (1..next).map(|number: u64| number.to_string()).collect();
-    assert_eq!(rig.values(TIER), expected);
+    match rig.values(TIER) {
+        found if forgot && found != expected => Run::BrokerForgot,
+        found => Run::Told { found, expected },
+    }
 }
 
 /// Carries out transactions as the core would: again after an abort, by the marks after an unknown outcome. Gives the
