@@ -366,11 +366,35 @@ pub struct Write {
     pub headers: Vec<Header>,
 }
 
+/// The parts of a task that go on without each other where a topic cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What the source and the tiers hold.
+    Records,
+    /// What operators ask.
+    Requests,
+}
+
+impl Part {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Records, Self::Requests];
+
+    /// The part that a lane belongs to.
+    pub const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Control => Self::Requests,
+            Lane::Source | Lane::Tier(_) => Self::Records,
+        }
+    }
+}
+
 /// A change that people must see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Tasks do not go on until `target` can be written again. Nothing is skipped.
+    /// A part of tasks does not go on until `target` can be written again. Nothing of it is skipped, and the other part goes on.
     Blocked {
+        /// Which part.
+        part: Part,
         /// The tasks.
         partitions: Vec<Partition>,
         /// What cannot be written.
@@ -378,8 +402,10 @@ pub enum Report {
         /// The client's words.
         detail: String,
     },
-    /// The tasks go on.
+    /// It goes on.
     Unblocked {
+        /// Which part.
+        part: Part,
         /// The tasks.
         partitions: Vec<Partition>,
         /// What can be written again.
@@ -397,23 +423,6 @@ pub enum Report {
     RepeatsAccepted {
         /// The task.
         partition: Partition,
-    },
-    /// Operators get no answer from these tasks until `target` can be written again. Their records go on, and no request is
-    /// skipped.
-    Unanswered {
-        /// The tasks.
-        partitions: Vec<Partition>,
-        /// What cannot be written.
-        target: Target,
-        /// The client's words.
-        detail: String,
-    },
-    /// They do again.
-    Answering {
-        /// The tasks.
-        partitions: Vec<Partition>,
-        /// What can be written again.
-        target: Target,
     },
     /// A request got its answer, committed.
     Answered {

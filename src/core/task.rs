@@ -5,11 +5,9 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::core::event::{Report, Target};
+use crate::core::event::{Part, Target};
 use crate::core::lane::{LaneState, Presence};
-use crate::core::position::{
-    Epoch, Founding, Lane, Offset, OffsetRange, Partition, Sequence, TierIndex, TopicId,
-};
+use crate::core::position::{Epoch, Founding, Lane, Offset, OffsetRange, Sequence, TierIndex, TopicId};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -23,44 +21,6 @@ pub(crate) enum Phase {
     Running,
     /// Kafka takes it back, or the worker stops: what runs may end until then.
     GivingBack { until: Monotonic },
-}
-
-/// The parts of a task that go on without each other where a topic cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// What the source and the tiers hold.
-    Records,
-    /// What operators ask.
-    Requests,
-}
-
-impl Part {
-    /// Both.
-    pub(crate) const ALL: [Self; 2] = [Self::Records, Self::Requests];
-
-    /// The part that a lane belongs to.
-    pub(crate) const fn of(lane: Lane) -> Self {
-        match lane {
-            Lane::Control => Self::Requests,
-            Lane::Source | Lane::Tier(_) => Self::Records,
-        }
-    }
-
-    /// That it does not go on.
-    pub(crate) const fn blocked(self, partitions: Vec<Partition>, target: Target, detail: String) -> Report {
-        match self {
-            Self::Records => Report::Blocked { partitions, target, detail },
-            Self::Requests => Report::Unanswered { partitions, target, detail },
-        }
-    }
-
-    /// That it goes on.
-    pub(crate) const fn unblocked(self, partitions: Vec<Partition>, target: Target) -> Report {
-        match self {
-            Self::Records => Report::Unblocked { partitions, target },
-            Self::Requests => Report::Answering { partitions, target },
-        }
-    }
 }
 
 /// Why a part of a task does not go on by itself.
@@ -179,18 +139,16 @@ impl Task {
     /// How many more records a lane may have in flight. Source and tiers each leave a quarter of the window to the
     /// other, so that neither new records nor retries that hang stop the rest.
     pub(crate) fn room(&self, lane: Lane, window: usize) -> usize {
-        let in_flight = |chosen: fn(Lane) -> bool| -> usize {
-            self.lanes().filter(|(lane, _)| chosen(*lane)).map(|(_, state)| state.in_flight()).sum()
-        };
-        let source = in_flight(|lane| lane == Lane::Source);
-        let tiers = in_flight(|lane| matches!(lane, Lane::Tier(_)));
-        let has_tiers = self.lanes.len() > Lane::Tier(TierIndex(0)).index();
-        let share = if has_tiers { window.saturating_sub(window / 4) } else { window };
+        let in_flight = |lane: Lane| self.lanes.get(lane.index()).map_or(0, LaneState::in_flight);
+        let tiers = self.lanes.get(Lane::Tier(TierIndex(0)).index()..).unwrap_or_default();
+        let share = if tiers.is_empty() { window } else { window.saturating_sub(window / 4) };
+        let (source, tiers) =
+            (in_flight(Lane::Source), tiers.iter().map(LaneState::in_flight).sum::<usize>());
         let own = match lane {
             Lane::Source => source,
             Lane::Tier(_) => tiers,
             // Requests run no handler and are few.
-            Lane::Control => return window.saturating_sub(in_flight(|lane| lane == Lane::Control)),
+            Lane::Control => return window.saturating_sub(in_flight(Lane::Control)),
         };
         window.saturating_sub(source.saturating_add(tiers)).min(share.saturating_sub(own))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::health::WorkerHealth;
-use crate::core::event::{Report, StopReason, TransactionResult};
+use crate::core::event::{Part, Report, StopReason, TransactionResult};
 use crate::core::position::{Lane, Offset, Partition};
 use crate::core::record::Record;
 use crate::core::time::Monotonic;
@@ -37,10 +37,8 @@ pub(super) struct Account {
 /// What of a task does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stop {
-    /// Its records.
-    Records,
-    /// Its answers to operators.
-    Requests,
+    /// This part of it, until a topic can be written.
+    Part(Part),
     /// Everything but its answers, until a person accepts repeats.
     Positions,
 }
@@ -142,9 +140,9 @@ impl Account {
             return;
         }
         self.telemetry.emit(TaskLeft { partition });
-        self.go_on(Stop::Records, &[partition]);
-        self.go_on(Stop::Requests, &[partition]);
-        self.go_on(Stop::Positions, &[partition]);
+        for stop in [Stop::Part(Part::Records), Stop::Part(Part::Requests), Stop::Positions] {
+            self.go_on(stop, &[partition]);
+        }
         self.count();
     }
 
@@ -209,7 +207,7 @@ impl Account {
     /// The core reports.
     pub(super) fn reported(&mut self, mut report: Report) {
         // The core may still speak of tasks that have left: nothing would ever tell that they go on.
-        if let Report::Blocked { partitions, .. } | Report::Unanswered { partitions, .. } = &mut report {
+        if let Report::Blocked { partitions, .. } = &mut report {
             partitions.retain(|partition| self.tasks.contains_key(partition));
             if partitions.is_empty() {
                 return;
@@ -222,22 +220,17 @@ impl Account {
         }
         self.telemetry.emit(Reported { report: &report, now: self.clock.now().mono });
         match &report {
-            Report::Blocked { partitions, target, .. } => {
-                // A task is stopped by one topic at a time: what stopped it before no longer does.
-                self.go_on(Stop::Records, partitions);
-                self.stop(Stop::Records, (*target).into(), partitions);
-            }
-            Report::Unanswered { partitions, target, .. } => {
-                self.go_on(Stop::Requests, partitions);
-                self.stop(Stop::Requests, (*target).into(), partitions);
+            Report::Blocked { part, partitions, target, .. } => {
+                // A part is stopped by one topic at a time: what stopped it before no longer does.
+                self.go_on(Stop::Part(*part), partitions);
+                self.stop(Stop::Part(*part), (*target).into(), partitions);
             }
             Report::Stale { partition, ranges } => {
                 self.stop(Stop::Positions, BlockedBy::PositionsStale, &[*partition]);
                 self.health.asks(*partition, self.telemetry.resume_command(ranges));
             }
             Report::RepeatsAccepted { partition } => self.go_on(Stop::Positions, &[*partition]),
-            Report::Unblocked { partitions, .. } => self.go_on(Stop::Records, partitions),
-            Report::Answering { partitions, .. } => self.go_on(Stop::Requests, partitions),
+            Report::Unblocked { part, partitions, .. } => self.go_on(Stop::Part(*part), partitions),
             Report::Answered { .. } | Report::Settled(_) | Report::Broken(_) => {}
         }
     }

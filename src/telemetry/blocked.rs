@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::core::event::Target;
+use crate::core::event::{Part, Target};
 use crate::core::policy::Policy;
 use crate::core::position::{Lane, Partition};
 use crate::core::time::Monotonic;
@@ -102,9 +102,7 @@ impl From<Target> for BlockedBy {
 /// Measures how long tasks are blocked, by what. Whoever asks for the time gets what has passed since the last time.
 #[derive(Debug, Default)]
 pub(super) struct BlockedClock {
-    tasks: Stopped,
-    /// Tasks whose requests get no answer.
-    requests: Stopped,
+    tasks: BTreeMap<(Part, BlockedBy), BTreeSet<Partition>>,
     whole: BTreeSet<BlockedBy>,
     at: Monotonic,
 }
@@ -114,30 +112,26 @@ impl BlockedClock {
     pub(super) fn pass(&mut self, now: Monotonic) -> impl Iterator<Item = (BlockedBy, Duration)> {
         let passed = now.since(self.at);
         self.at = self.at.max(now);
-        let stopped = self.tasks.iter().chain(&self.requests);
-        let by_tasks = stopped.filter(|(_, tasks)| !tasks.is_empty()).map(|(by, _)| *by);
+        let by_tasks = self.tasks.iter().filter(|(_, tasks)| !tasks.is_empty()).map(|((_, by), _)| *by);
         let all: BTreeSet<BlockedBy> = by_tasks.chain(self.whole.iter().copied()).collect();
         all.into_iter().map(move |by| (by, passed))
     }
 
-    /// These tasks do not go on, whatever stopped them before.
-    pub(super) fn block(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        stop(&mut self.tasks, by, tasks);
+    /// This part of these tasks does not go on, whatever stopped it before.
+    pub(super) fn block(&mut self, part: Part, by: BlockedBy, tasks: &[Partition]) {
+        for ((stopped, _), others) in &mut self.tasks {
+            if *stopped == part {
+                others.retain(|task| !tasks.contains(task));
+            }
+        }
+        self.tasks.entry((part, by)).or_default().extend(tasks);
     }
 
-    /// These tasks go on.
-    pub(super) fn unblock(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        go_on(&mut self.tasks, by, tasks);
-    }
-
-    /// The requests of these tasks get no answer, whatever kept them from it before.
-    pub(super) fn mute(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        stop(&mut self.requests, by, tasks);
-    }
-
-    /// They do again.
-    pub(super) fn unmute(&mut self, by: BlockedBy, tasks: &[Partition]) {
-        go_on(&mut self.requests, by, tasks);
+    /// It goes on.
+    pub(super) fn unblock(&mut self, part: Part, by: BlockedBy, tasks: &[Partition]) {
+        if let Some(stopped) = self.tasks.get_mut(&(part, by)) {
+            stopped.retain(|task| !tasks.contains(task));
+        }
     }
 
     /// Nothing of the worker goes on.
@@ -152,24 +146,9 @@ impl BlockedClock {
 
     /// This task is somebody else's now.
     pub(super) fn forget(&mut self, task: Partition) {
-        for stopped in self.tasks.values_mut().chain(self.requests.values_mut()) {
+        for stopped in self.tasks.values_mut() {
             stopped.remove(&task);
         }
-    }
-}
-
-type Stopped = BTreeMap<BlockedBy, BTreeSet<Partition>>;
-
-fn stop(stopped: &mut Stopped, by: BlockedBy, tasks: &[Partition]) {
-    for other in stopped.values_mut() {
-        other.retain(|task| !tasks.contains(task));
-    }
-    stopped.entry(by).or_default().extend(tasks);
-}
-
-fn go_on(stopped: &mut Stopped, by: BlockedBy, tasks: &[Partition]) {
-    if let Some(stopped) = stopped.get_mut(&by) {
-        stopped.retain(|task| !tasks.contains(task));
     }
 }
 
@@ -189,43 +168,43 @@ mod tests {
     fn time_counts_once_per_cause_while_any_task_is_blocked() {
         let mut clock = BlockedClock::default();
         assert_eq!(passed(&mut clock, 10), []);
-        clock.block(BlockedBy::Tier, &[Partition(1), Partition(2)]);
+        clock.block(Part::Records, BlockedBy::Tier, &[Partition(1), Partition(2)]);
         clock.block_whole(BlockedBy::Broker);
         assert_eq!(passed(&mut clock, 13), [(BlockedBy::Tier, 3), (BlockedBy::Broker, 3)]);
-        clock.unblock(BlockedBy::Tier, &[Partition(1)]);
+        clock.unblock(Part::Records, BlockedBy::Tier, &[Partition(1)]);
         clock.unblock_whole(BlockedBy::Broker);
         assert_eq!(passed(&mut clock, 14), [(BlockedBy::Tier, 1)]);
-        clock.unblock(BlockedBy::Tier, &[Partition(2)]);
+        clock.unblock(Part::Records, BlockedBy::Tier, &[Partition(2)]);
         assert_eq!(passed(&mut clock, 20), []);
     }
 
     #[test]
     fn a_task_is_blocked_by_what_stopped_it_last() {
         let mut clock = BlockedClock::default();
-        clock.block(BlockedBy::Tier, &[Partition(1)]);
-        clock.block(BlockedBy::DeadLetter, &[Partition(1)]);
+        clock.block(Part::Records, BlockedBy::Tier, &[Partition(1)]);
+        clock.block(Part::Records, BlockedBy::DeadLetter, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 3), [(BlockedBy::DeadLetter, 3)]);
-        clock.unblock(BlockedBy::DeadLetter, &[Partition(1)]);
+        clock.unblock(Part::Records, BlockedBy::DeadLetter, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 5), []);
     }
 
     #[test]
     fn requests_without_an_answer_count_apart_from_records_that_wait() {
         let mut clock = BlockedClock::default();
-        clock.block(BlockedBy::DeadLetter, &[Partition(1)]);
-        clock.mute(BlockedBy::Audit, &[Partition(1)]);
+        clock.block(Part::Records, BlockedBy::DeadLetter, &[Partition(1)]);
+        clock.block(Part::Requests, BlockedBy::Audit, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 3), [(BlockedBy::DeadLetter, 3), (BlockedBy::Audit, 3)]);
-        clock.mute(BlockedBy::Cases, &[Partition(1)]);
-        clock.unblock(BlockedBy::DeadLetter, &[Partition(1)]);
+        clock.block(Part::Requests, BlockedBy::Cases, &[Partition(1)]);
+        clock.unblock(Part::Records, BlockedBy::DeadLetter, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 5), [(BlockedBy::Cases, 2)]);
-        clock.unmute(BlockedBy::Cases, &[Partition(1)]);
+        clock.unblock(Part::Requests, BlockedBy::Cases, &[Partition(1)]);
         assert_eq!(passed(&mut clock, 9), []);
     }
 
     #[test]
     fn a_task_that_left_blocks_nothing_here() {
         let mut clock = BlockedClock::default();
-        clock.block(BlockedBy::DeadLetter, &[Partition(7)]);
+        clock.block(Part::Records, BlockedBy::DeadLetter, &[Partition(7)]);
         clock.forget(Partition(7));
         assert_eq!(passed(&mut clock, 5), []);
     }

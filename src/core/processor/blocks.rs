@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::Processor;
 use super::commit::doubled;
-use crate::core::event::{Action, Target};
+use crate::core::event::{Action, Part, Report, Target};
 use crate::core::position::{Epoch, Lane, Partition};
-use crate::core::task::{Block, Part, Task};
+use crate::core::task::{Block, Task};
 use crate::core::time::Monotonic;
 
 /// The wait before a blocked part of a task is tried again; doubled after each try in vain.
@@ -109,7 +109,8 @@ impl Processor {
         for part in Part::ALL {
             if let Some(block) = task.block_mut(part).take_if(|_| carries.writes(part)) {
                 targets.push(block.target);
-                let report = part.unblocked(vec![partition], block.target);
+                let partitions = vec![partition];
+                let report = Report::Unblocked { part, partitions, target: block.target };
                 self.actions.push_back(Action::Report(report));
             }
         }

@@ -12,13 +12,13 @@ use super::write::write_of;
 use super::{Mode, Processor};
 use crate::core::envelope::DeliveryId;
 use crate::core::event::{
-    AbortCause, Action, Fate, FateKind, Report, StopReason, Target, TaskCommit, Transaction, TransactionId,
-    TransactionResult,
+    AbortCause, Action, Fate, FateKind, Part, Report, StopReason, Target, TaskCommit, Transaction,
+    TransactionId, TransactionResult,
 };
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Presence, Settled, Stage};
 use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence};
-use crate::core::task::{Part, Phase, Stale, Task};
+use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 /// The wait after the first abort; doubled after each further one.
@@ -439,7 +439,7 @@ impl Processor {
             let of_it = blocked.iter().filter(|(_, stopped)| *stopped == part);
             let partitions: Vec<Partition> = of_it.map(|(partition, _)| *partition).collect();
             if !partitions.is_empty() {
-                let report = part.blocked(partitions, target, detail.clone());
+                let report = Report::Blocked { part, partitions, target, detail: detail.clone() };
                 self.actions.push_back(Action::Report(report));
             }
         }

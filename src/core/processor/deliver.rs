@@ -12,14 +12,13 @@ use super::{Processor, Timer};
 use crate::core::class::{Class, ReasonName};
 use crate::core::classify::classify;
 use crate::core::envelope::{DeliveryId, Envelope};
-use crate::core::event::{Action, Delivery};
+use crate::core::event::{Action, Delivery, Part};
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Entry, Form, Pending, Presence, Settled, Stage, Unread};
 use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::record::Record;
 use crate::core::route::{self, Next, Step};
-use crate::core::task::Part;
 use crate::core::time::{Monotonic, Now};
 
 /// The reason of a dead letter whose handler wrote to an output that the topology does not have.

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Processor;
 use super::blocks::Purpose;
 use crate::core::envelope::DeliveryId;
-use crate::core::event::{Flaw, Suspects, Target};
+use crate::core::event::{Flaw, Part, Suspects, Target};
 use crate::core::lane::{LaneState, Stage};
 use crate::core::position::{Epoch, Lane, Offset, Partition};
-use crate::core::task::{Part, Task};
+use crate::core::task::Task;
 use crate::core::time::Now;
 
 /// The records of a worker that something was refused with.

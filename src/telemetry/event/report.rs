@@ -4,7 +4,7 @@ use tracing::{debug, error, info};
 
 use crate::core::class::Reason;
 use crate::core::control::{Reply, RequestId};
-use crate::core::event::{Fate, FateKind, Report, Target};
+use crate::core::event::{Fate, FateKind, Part, Report, Target};
 use crate::core::outcome::Verdict;
 use crate::core::position::Partition;
 use crate::core::time::Monotonic;
@@ -24,32 +24,44 @@ pub struct Reported<'a> {
 impl Happening for Reported<'_> {
     fn tell(self, t: &Telemetry) {
         match self.report {
-            Report::Blocked { partitions, target, detail } => {
+            Report::Blocked { part, partitions, target, detail } => {
                 t.pass(self.now);
-                t.blocked_clock().block((*target).into(), partitions);
+                t.blocked_clock().block(*part, (*target).into(), partitions);
+                let what = match part {
+                    Part::Records => {
+                        "tasks stopped: a topic cannot be written; nothing is skipped, and they go on when it can"
+                    }
+                    Part::Requests => {
+                        "requests wait: a topic cannot be written; records go on, and no request is skipped"
+                    }
+                };
                 error!(
                     pipeline = t.pipeline,
                     worker = t.worker,
                     partitions = %Partitions(partitions),
                     target = target_word(t, *target),
                     detail,
-                    "tasks stopped: a topic cannot be written; nothing is skipped, and they go on when it can"
+                    "{what}"
                 );
             }
-            Report::Unblocked { partitions, target } => {
+            Report::Unblocked { part, partitions, target } => {
                 t.pass(self.now);
-                t.blocked_clock().unblock((*target).into(), partitions);
+                t.blocked_clock().unblock(*part, (*target).into(), partitions);
+                let what = match part {
+                    Part::Records => "tasks go on",
+                    Part::Requests => "requests are answered again",
+                };
                 info!(
                     pipeline = t.pipeline,
                     worker = t.worker,
                     partitions = %Partitions(partitions),
                     target = target_word(t, *target),
-                    "tasks go on"
+                    "{what}"
                 );
             }
             Report::Stale { partition, ranges } => {
                 t.pass(self.now);
-                t.blocked_clock().block(BlockedBy::PositionsStale, &[*partition]);
+                t.blocked_clock().block(Part::Records, BlockedBy::PositionsStale, &[*partition]);
                 error!(
                     pipeline = t.pipeline,
                     worker = t.worker,
@@ -61,31 +73,8 @@ impl Happening for Reported<'_> {
             }
             Report::RepeatsAccepted { partition } => {
                 t.pass(self.now);
-                t.blocked_clock().unblock(BlockedBy::PositionsStale, &[*partition]);
+                t.blocked_clock().unblock(Part::Records, BlockedBy::PositionsStale, &[*partition]);
                 info!(pipeline = t.pipeline, worker = t.worker, %partition, "repeats accepted: the task goes on");
-            }
-            Report::Unanswered { partitions, target, detail } => {
-                t.pass(self.now);
-                t.blocked_clock().mute((*target).into(), partitions);
-                error!(
-                    pipeline = t.pipeline,
-                    worker = t.worker,
-                    partitions = %Partitions(partitions),
-                    target = target_word(t, *target),
-                    detail,
-                    "requests wait: a topic cannot be written; records go on, and no request is skipped"
-                );
-            }
-            Report::Answering { partitions, target } => {
-                t.pass(self.now);
-                t.blocked_clock().unmute((*target).into(), partitions);
-                info!(
-                    pipeline = t.pipeline,
-                    worker = t.worker,
-                    partitions = %Partitions(partitions),
-                    target = target_word(t, *target),
-                    "requests are answered again"
-                );
             }
             Report::Answered { partition, reply } => answered(t, *partition, reply),
             Report::Settled(fates) => {

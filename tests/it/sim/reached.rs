@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redrive::core::class::Reason;
-use redrive::core::event::{AbortCause, FateKind, Report, Suspects, TransactionResult};
+use redrive::core::event::{AbortCause, FateKind, Part, Report, Suspects, TransactionResult};
 
 use super::plan::{LostVerdict, Micro, Strike};
 
@@ -49,10 +49,10 @@ pub(crate) const fn word(strike: Strike) -> &'static str {
 /// The situations behind a report.
 pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
     match report {
-        Report::Blocked { .. } => vec![Situation::Blocked],
-        Report::Unblocked { .. } => vec![Situation::Unblocked],
-        Report::Unanswered { .. } => vec![Situation::Unanswered],
-        Report::Answering { .. } => vec![Situation::Answering],
+        Report::Blocked { part: Part::Records, .. } => vec![Situation::Blocked],
+        Report::Unblocked { part: Part::Records, .. } => vec![Situation::Unblocked],
+        Report::Blocked { part: Part::Requests, .. } => vec![Situation::Unanswered],
+        Report::Unblocked { part: Part::Requests, .. } => vec![Situation::Answering],
         Report::Answered { .. } => vec![Situation::Answered],
         Report::Settled(fates) => fates
             .iter()

@@ -67,7 +67,8 @@ fn an_unwritable_target_blocks_the_tasks_that_need_it_and_they_go_on_by_themselv
     worker.end(unwritable(Target::DeadLetter));
     worker.fetch(Lane::Source, vec![record(1, "b")]);
     assert!(worker.deliveries.is_empty(), "a blocked task takes nothing on");
-    let blocked = |action: &&Action| matches!(action, Action::Report(Report::Blocked { .. }));
+    let blocked =
+        |action: &&Action| matches!(action, Action::Report(Report::Blocked { part: Part::Records, .. }));
     assert_eq!(worker.others.iter().filter(blocked).count(), 1);
     worker.wait(1_000);
     assert_eq!(worker.transactions[0].probe, Some(Target::DeadLetter));

@@ -128,7 +128,8 @@ fn answers_that_cannot_be_written_keep_no_record_back() {
         worker.fetch(Lane::Control, vec![asked(0, "one")]);
         worker.wait(50);
         worker.end(unwritable(target));
-        let told = |action: &&Action| matches!(action, Action::Report(Report::Unanswered { .. }));
+        let told =
+            |action: &&Action| matches!(action, Action::Report(Report::Blocked { part: Part::Requests, .. }));
         assert_eq!(worker.others.iter().filter(told).count(), 1);
         let first = worker.end(TransactionResult::Committed);
         assert_eq!((source_offset(&first), answers(&first).len()), (Offset(1), 0), "the record goes on");

@@ -124,7 +124,8 @@ fn an_unwritable_state_topic_blocks_its_tasks_and_a_probe_notes_again() {
     assert_eq!(noted(&mut worker), [source(1, Standing::Exact), control(0)]);
     worker.end(TransactionResult::Committed);
     let partitions = vec![P];
-    let unblocked = Action::Report(Report::Unblocked { partitions, target: Target::State });
+    let unblocked =
+        Action::Report(Report::Unblocked { part: Part::Records, partitions, target: Target::State });
     assert!(worker.others.contains(&unblocked));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redrive::core::event::{Action, Event, Report};
+use redrive::core::event::{Action, Event, Part, Report};
 use redrive::core::position::{Lane, Partition};
 
 /// Which tasks are blocked, and what was not heard of them.
@@ -16,8 +16,10 @@ impl Deaf {
     /// Sees what the core tells of its tasks.
     pub(super) fn watch(&mut self, action: &Action) {
         match action {
-            Action::Report(Report::Blocked { partitions, .. }) => self.blocked.extend(partitions),
-            Action::Report(Report::Unblocked { partitions, .. }) => {
+            Action::Report(Report::Blocked { part: Part::Records, partitions, .. }) => {
+                self.blocked.extend(partitions)
+            }
+            Action::Report(Report::Unblocked { part: Part::Records, partitions, .. }) => {
                 self.blocked.retain(|partition| !partitions.contains(partition));
             }
             Action::GiveBack { partition, .. } | Action::Restore { partition, .. } => {
