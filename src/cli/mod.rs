@@ -171,15 +171,13 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RunError>() {
         return error.ended.code();
     }
-    match error.downcast_ref::<DeskError>() {
-        Some(DeskError::Settings(_) | DeskError::Authentication { .. }) => return 2,
+    let admin = match error.downcast_ref::<DeskError>() {
+        Some(DeskError::Admin(error)) => Some(error),
         Some(DeskError::Fatal { .. }) => return 3,
-        Some(DeskError::Unreachable { .. } | DeskError::Topic { .. } | DeskError::NotWritten { .. }) => {
-            return 1;
-        }
-        None => {}
-    }
-    match error.downcast_ref::<AdminError>() {
+        Some(DeskError::Topic { .. } | DeskError::NotWritten { .. }) => return 1,
+        None => error.downcast_ref::<AdminError>(),
+    };
+    match admin {
         Some(AdminError::Settings(_) | AdminError::Authentication { .. }) => 2,
         Some(AdminError::Unreachable { .. } | AdminError::Refused { .. } | AdminError::NotSeen { .. }) => 1,
         None if error.is::<BadInput>() => 2,

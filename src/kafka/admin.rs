@@ -178,9 +178,14 @@ impl<'a> Inquiry<'a> {
 
     /// Asks, if any broker answers within `bound`. May be called again after [`AdminError::Unreachable`].
     pub(crate) fn attempt(&self, bound: Duration) -> Result<Verified, VerifyError> {
-        self.brokers.reach(self.topology.pipelines.first().map(|pipeline| &pipeline.source), bound)?;
+        self.brokers.reach(any_source(self.topology), bound)?;
         verify(&self.brokers, self.topology)
     }
+}
+
+/// A topic to ask about where any will do.
+fn any_source(topology: &Topology) -> Option<&TopicName> {
+    topology.pipelines.first().map(|pipeline| &pipeline.source)
 }
 
 fn verify(brokers: &Brokers, topology: &Topology) -> Result<Verified, VerifyError> {
@@ -203,7 +208,8 @@ fn verify(brokers: &Brokers, topology: &Topology) -> Result<Verified, VerifyErro
         Ok((pipeline.name.clone(), VerifiedPipeline { partitions, batch_bytes, session }))
     });
     let pipelines = pipelines.collect::<Result<_, VerifyError>>()?;
-    Ok(Verified { offsets_retention: brokers.offsets_retention()?, drained, pipelines })
+    let offsets_retention = brokers.offsets_retention(any_source(topology))?;
+    Ok(Verified { offsets_retention, drained, pipelines })
 }
 
 /// The session timeout that the brokers have for the group of a pipeline. No transaction may outlive it: the next owner of

@@ -14,11 +14,13 @@ use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::control::{Answer, BadAnswer, Request, RequestId};
 use crate::core::event::{Target, Write};
-use crate::core::position::{Partition, TopicName};
+use crate::core::position::{Offset, Partition, TopicName};
 use crate::core::time::Timestamp;
+use crate::kafka::admin::AdminError;
 use crate::kafka::context::Context;
 use crate::kafka::producer::{Producer, SendError};
-use crate::kafka::settings::{self, SettingsError};
+use crate::kafka::settings;
+use crate::kafka::start;
 use crate::kafka::stopwatch::Stopwatch;
 use crate::topology::model::{Kafka, Pipeline};
 
@@ -37,23 +39,9 @@ pub(crate) type Answers = BTreeMap<RequestId, Result<Answer, BadAnswer>>;
 /// Nothing could be asked, or no answer read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeskError {
-    /// The client refuses its settings.
+    /// The brokers could not be asked.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The brokers refuse who we say we are.
-    #[error(
-        "the brokers refuse the login: {detail}\nhint: look at `sasl.*` and `ssl.*` under [kafka.properties]"
-    )]
-    Authentication {
-        /// The client's words.
-        detail: String,
-    },
-    /// No answer from the brokers.
-    #[error("the brokers do not answer: {detail}\nhint: are the brokers of `bootstrap` up and reachable?")]
-    Unreachable {
-        /// The client's words.
-        detail: String,
-    },
+    Admin(#[from] AdminError),
     /// A topic is not there, or not for us.
     #[error("topic `{topic}`: {detail}\nhint: `redrive topics plan` shows what is missing")]
     Topic {
@@ -100,10 +88,11 @@ impl fmt::Debug for Desk<'_> {
 impl<'a> Desk<'a> {
     /// Makes the clients; nothing is asked of the brokers yet.
     pub(crate) fn open(kafka: &Kafka, pipeline: &'a Pipeline) -> Result<Self, DeskError> {
-        let producer = Producer::make(&settings::request_producer(kafka, pipeline), kafka)?;
+        let config = settings::request_producer(kafka, pipeline);
+        let producer = Producer::make(&config, kafka).map_err(AdminError::from)?;
         let mut config = settings::lane_consumer(kafka, pipeline);
         config.set("enable.partition.eof", "true");
-        let reader = settings::create(&config, Context::new("answers"), kafka)?;
+        let reader = settings::create(&config, Context::new("answers"), kafka).map_err(AdminError::from)?;
         Ok(Self { pipeline, producer, reader })
     }
 
@@ -229,31 +218,21 @@ impl<'a> Desk<'a> {
 
     /// Where answers to what was asked at this time can begin.
     fn first_since(&self, partition: Partition, at: Timestamp) -> Result<i64, DeskError> {
-        let topic = self.pipeline.cases.name.as_str();
-        let since = at.as_millis().saturating_sub(SKEW_MILLIS).max(0);
-        let mut list = TopicPartitionList::with_capacity(1);
-        let found = list
-            .add_partition_offset(topic, partition.0, ClientOffset::Offset(since))
-            .and_then(|()| self.reader.offsets_for_times(list, ANSWER_WITHIN))
-            .map_err(|error| self.unreachable(&error))?;
-        match found.elements().first().map(rdkafka::topic_partition_list::TopicPartitionListElem::offset) {
-            Some(ClientOffset::Offset(offset)) => Ok(offset),
+        let since = Timestamp::from_millis(at.as_millis().saturating_sub(SKEW_MILLIS).max(0));
+        let topic = &self.pipeline.cases.name;
+        let found = start::first_since(&self.reader, topic, partition, since, ANSWER_WITHIN);
+        match found.map_err(|error| self.unreachable(&error))? {
+            Some(Offset(offset)) => Ok(offset),
             // Nothing is that young.
-            Some(
-                ClientOffset::Beginning
-                | ClientOffset::End
-                | ClientOffset::Stored
-                | ClientOffset::Invalid
-                | ClientOffset::OffsetTail(_),
-            )
-            | None => self.watermarks(partition).map(|(_, end)| end),
+            None => self.watermarks(partition).map(|(_, end)| end),
         }
     }
 
     fn unreachable(&self, error: &KafkaError) -> DeskError {
         match self.producer.authentication_failure() {
-            Some(detail) => DeskError::Authentication { detail },
-            None => DeskError::Unreachable { detail: error.to_string() },
+            Some(detail) => AdminError::Authentication { detail },
+            None => AdminError::Unreachable { detail: error.to_string() },
         }
+        .into()
     }
 }

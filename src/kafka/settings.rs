@@ -74,6 +74,13 @@ pub(super) fn lane_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig 
         .done(kafka)
 }
 
+/// As [`lane_consumer`], for questions that must not wait until no transaction is open, as stable offsets and ends do.
+pub(super) fn impatient_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig {
+    let mut config = lane_consumer(kafka, pipeline);
+    config.set("isolation.level", "read_uncommitted");
+    config
+}
+
 /// A transactional producer.
 pub(super) fn transactional_producer(
     kafka: &Kafka,

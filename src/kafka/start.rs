@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
-use crate::core::position::{CommitMark, Founding, Offset, Partition};
+use crate::core::position::{CommitMark, Founding, Offset, Partition, TopicName};
 use crate::core::time::Timestamp;
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
@@ -45,21 +45,12 @@ impl Resolver<'_> {
     }
 
     fn at(&self, partition: Partition, time: Timestamp, log: LogRange) -> Result<Offset, ClientError> {
-        let topic = self.pipeline.source.as_str();
-        let mut list = TopicPartitionList::with_capacity(1);
-        let found = list
-            .add_partition_offset(topic, partition.0, ClientOffset::Offset(time.as_millis()))
-            .and_then(|()| self.consumer.offsets_for_times(list, self.patience))
-            .and_then(|found| first(&found));
-        match found.map_err(|source| refused("find an offset by time", source))? {
-            ClientOffset::Offset(offset) => Ok(Offset(offset)),
-            // No record is that young.
-            ClientOffset::Beginning
-            | ClientOffset::End
-            | ClientOffset::Stored
-            | ClientOffset::Invalid
-            | ClientOffset::OffsetTail(_) => Ok(log.end),
-        }
+        let topic = &self.pipeline.source;
+        let found = first_since(self.consumer, topic, partition, time, self.patience);
+        // No record is that young.
+        found
+            .map(|offset| offset.unwrap_or(log.end))
+            .map_err(|source| refused("find an offset by time", source))
     }
 
     fn of_group(&self, group: &str, partition: Partition, log: LogRange) -> Result<Offset, ClientError> {
@@ -88,9 +79,7 @@ pub(super) fn founding(
     pipeline: &Pipeline,
     patience: Duration,
 ) -> Result<Founding, ClientError> {
-    let mut config = settings::lane_consumer(kafka, pipeline);
-    // Stable offsets of all partitions at once would wait until no worker has a transaction open.
-    config.set("isolation.level", "read_uncommitted");
+    let config = settings::impatient_consumer(kafka, pipeline);
     let consumer: BaseConsumer<Context> = settings::create(&config, Context::new("lookup"), kafka)?;
     ask(&consumer, pipeline, patience).map_err(|source| refused("tell the group's offsets", source))
 }
@@ -117,6 +106,27 @@ fn ask(consumer: &BaseConsumer<Context>, pipeline: &Pipeline, patience: Duration
         (0, _) => Founding(u32::try_from(partitions).unwrap_or(u32::MAX)),
         (_, Some(founding)) => founding,
         (_, None) => Founding::default(),
+    })
+}
+
+/// The first offset of a partition whose record carries this time or a later one; `None` where no record is that young.
+pub(super) fn first_since(
+    consumer: &BaseConsumer<Context>,
+    topic: &TopicName,
+    partition: Partition,
+    time: Timestamp,
+    patience: Duration,
+) -> KafkaResult<Option<Offset>> {
+    let mut list = TopicPartitionList::with_capacity(1);
+    list.add_partition_offset(topic.as_str(), partition.0, ClientOffset::Offset(time.as_millis()))?;
+    let found = consumer.offsets_for_times(list, patience)?;
+    Ok(match first(&found)? {
+        ClientOffset::Offset(offset) => Some(Offset(offset)),
+        ClientOffset::Beginning
+        | ClientOffset::End
+        | ClientOffset::Stored
+        | ClientOffset::Invalid
+        | ClientOffset::OffsetTail(_) => None,
     })
 }
 

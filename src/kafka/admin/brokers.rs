@@ -123,9 +123,7 @@ impl Brokers {
         topic: &str,
         partitions: usize,
     ) -> Result<u64, AdminError> {
-        let mut config = settings::lane_consumer(kafka, pipeline);
-        // A stable fetch would wait for transactions that are open.
-        config.set("isolation.level", "read_uncommitted");
+        let config = settings::impatient_consumer(kafka, pipeline);
         let group: BaseConsumer<Refusals> = settings::create(&config, Refusals::default(), kafka)?;
         let unreachable = |error| self.unreachable(error);
         let mut list = TopicPartitionList::with_capacity(partitions);
@@ -173,10 +171,16 @@ impl Brokers {
         self.judge(topic, answer, &[])
     }
 
-    /// `offsets.retention.minutes` of a broker; `None` where it does not say or we may not ask.
-    pub(super) fn offsets_retention(&self) -> Result<Option<Duration>, AdminError> {
-        let metadata =
-            self.listener.fetch_metadata(None, ANSWER_WITHIN).map_err(|error| self.unreachable(error))?;
+    /// `offsets.retention.minutes` of a broker; `None` where it does not say or we may not ask. Whatever the question is
+    /// about, its answer names the brokers; it is about this topic, since a cluster may have many.
+    pub(super) fn offsets_retention(
+        &self,
+        topic: Option<&TopicName>,
+    ) -> Result<Option<Duration>, AdminError> {
+        let metadata = self
+            .listener
+            .fetch_metadata(topic.map(TopicName::as_str), ANSWER_WITHIN)
+            .map_err(|error| self.unreachable(error))?;
         let Some(broker) = metadata.brokers().first() else {
             return Ok(None);
         };

@@ -65,8 +65,7 @@ impl Reading {
         let mut config = settings::lane_consumer(kafka, pipeline);
         config.set("enable.partition.eof", "true");
         let consumer = client(&config, kafka)?;
-        config.set("isolation.level", "read_uncommitted");
-        let impatient = client(&config, kafka)?;
+        let impatient = client(&settings::impatient_consumer(kafka, pipeline), kafka)?;
         let topic = pipeline.state.name.as_str();
         let (_, end) = impatient.fetch_watermarks(topic, partition.0, TRY)?;
         let (stage, positions) = (Stage::Waits, BTreeMap::new());
