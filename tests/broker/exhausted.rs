@@ -41,13 +41,13 @@ fn exhaust(tiers: &[&str], repeats: usize, attempts: usize) {
 
     let starts = by_id(scene.handler.starts(), |start| start.event_id.clone());
     let written = scene.pipeline.tiers.iter().flat_map(|tier| scene.kafka.read(tier.topic.name.as_str()));
-    let copies = by_id(written, |copy| text(copy, "redrive-event-id"));
+    let copies = by_id(written, |copy| copy.text("redrive-event-id"));
     let dead = scene.kafka.read(scene.dead_letters());
     assert_eq!(dead.len(), RECORDS);
     for dead in &dead {
-        let id = text(dead, "redrive-event-id");
+        let id = dead.text("redrive-event-id");
         let (calls, mut copies) = (&starts[&id], copies[&id].clone());
-        copies.sort_by_key(|copy| number(copy, "redrive-attempt"));
+        copies.sort_by_key(|copy| copy.number("redrive-attempt"));
         called(calls, attempts);
         told(calls, &copies, dead, attempts);
         bounded(&copies, dead, tiers.len());
@@ -74,27 +74,27 @@ fn called(calls: &[Start], attempts: usize) {
 
 /// Every copy and the dead letter tell what has happened so far, and when it began.
 fn told(calls: &[Start], copies: &[Found], dead: &Found, attempts: usize) {
-    let ended: Vec<i64> = copies.iter().chain([dead]).map(|found| number(found, "redrive-attempt")).collect();
+    let ended: Vec<i64> = copies.iter().chain([dead]).map(|found| found.number("redrive-attempt")).collect();
     assert_eq!(ended, (1..=i64::try_from(attempts).unwrap()).collect::<Vec<_>>());
-    let began = number(dead, "redrive-first-attempt-at");
-    let failed = number(dead, "redrive-first-failed-at");
+    let began = dead.number("redrive-first-attempt-at");
+    let failed = dead.number("redrive-first-failed-at");
     // One clock, read before the call is sent, when it comes, when its answer is there, and when the next one comes.
-    let sent = number(dead, "redrive-origin-timestamp");
+    let sent = dead.number("redrive-origin-timestamp");
     let [first, second, ..] = calls else { panic!("{calls:?}") };
     assert!(sent <= began && began <= first.at, "{sent}, {began}, {}", first.at);
     assert!(first.at <= failed && failed <= second.at, "{}, {failed}, {}", first.at, second.at);
     for found in copies.iter().chain([dead]) {
-        let executions = number(found, "redrive-attempt") * i64::try_from(EXECUTIONS).unwrap();
-        assert_eq!(number(found, "redrive-executions"), executions);
-        assert_eq!(number(found, "redrive-first-attempt-at"), began);
-        assert_eq!(number(found, "redrive-first-failed-at"), failed);
-        assert_eq!(number(found, "redrive-deadline-at"), began + DEADLINE);
-        assert_eq!(text(found, "redrive-first-lane"), "source");
-        assert_eq!(text(found, "redrive-first-class"), "transient");
-        assert_eq!(text(found, "redrive-first-reason"), "http-503");
-        assert_eq!(text(found, "redrive-class"), "transient");
+        let executions = found.number("redrive-attempt") * i64::try_from(EXECUTIONS).unwrap();
+        assert_eq!(found.number("redrive-executions"), executions);
+        assert_eq!(found.number("redrive-first-attempt-at"), began);
+        assert_eq!(found.number("redrive-first-failed-at"), failed);
+        assert_eq!(found.number("redrive-deadline-at"), began + DEADLINE);
+        assert_eq!(found.text("redrive-first-lane"), "source");
+        assert_eq!(found.text("redrive-first-class"), "transient");
+        assert_eq!(found.text("redrive-first-reason"), "http-503");
+        assert_eq!(found.text("redrive-class"), "transient");
     }
-    assert_eq!(text(dead, "redrive-reason"), "exhausted");
+    assert_eq!(dead.text("redrive-reason"), "exhausted");
 }
 
 /// Within the bound always; and once the record has failed in every lane, nothing grows but the digits of its counters:
@@ -116,20 +116,9 @@ fn control_bytes(found: &Found) -> usize {
 }
 
 fn counter_digits(found: &Found) -> usize {
-    let history = text(found, "redrive-history");
+    let history = found.text("redrive-history");
     // Lane, class, reason, count, first, last.
     let counts = history.split("; ").map(|entry| entry.split(' ').nth(3).unwrap().len());
-    let counters = ["redrive-attempt", "redrive-executions"].map(|name| text(found, name).len());
+    let counters = ["redrive-attempt", "redrive-executions"].map(|name| found.text(name).len());
     counts.chain(counters).sum()
-}
-
-fn text(found: &Found, name: &str) -> String {
-    let mut values = found.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value);
-    let value = values.next().unwrap_or_else(|| panic!("no `{name}` in {found:?}"));
-    assert!(values.next().is_none(), "`{name}` twice");
-    String::from_utf8(value.clone().unwrap()).unwrap()
-}
-
-fn number(found: &Found, name: &str) -> i64 {
-    text(found, name).parse().unwrap()
 }

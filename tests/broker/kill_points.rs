@@ -114,11 +114,8 @@ fn waiting(scene: &Scene) -> Vec<i64> {
     let passed = |found: &Found| {
         positions.iter().any(|commit| commit.partition == found.partition && found.offset < commit.offset)
     };
-    let due = |found: Found| {
-        let (_, value) = found.headers.into_iter().find(|(name, _)| name == "redrive-due").unwrap();
-        String::from_utf8(value.unwrap()).unwrap().parse().unwrap()
-    };
-    scene.kafka.read(scene.tier()).into_iter().filter(|found| !passed(found)).map(due).collect()
+    let records = scene.kafka.read(scene.tier());
+    records.iter().filter(|found| !passed(found)).map(|found| found.number("redrive-due")).collect()
 }
 
 fn committed(scene: &Scene, role: Role, topic: &str) -> Vec<Commit> {

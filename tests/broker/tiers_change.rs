@@ -1,12 +1,10 @@
 //! A tier that is taken out of the topology, or comes into it, while records wait.
 
-use std::process::Command;
 use std::time::Duration;
 
 use redrive::topology::environment::Process as Environment;
 use redrive::topology::model::Topology;
 
-use crate::found::Found;
 use crate::process::{Process, eventually};
 use crate::support::Kafka;
 use crate::topology::Draft;
@@ -38,14 +36,9 @@ fn let_them_wait(kafka: &Kafka, topology: &Topology) {
     assert!(kafka.read(output(topology)).is_empty(), "none is due yet");
 }
 
-fn number(found: &Found, header: &str) -> i64 {
-    let (_, value) = found.headers.iter().find(|(name, _)| name == header).expect("the header");
-    String::from_utf8(value.clone().unwrap()).unwrap().parse().unwrap()
-}
-
 /// When each record of a tier is due, by its value.
 fn due(kafka: &Kafka, tier: &str) -> Vec<(Option<Vec<u8>>, i64)> {
-    kafka.read(tier).iter().map(|found| (found.value.clone(), number(found, "redrive-due"))).collect()
+    kafka.read(tier).iter().map(|found| (found.value.clone(), found.number("redrive-due"))).collect()
 }
 
 /// Waits for every record in the output: each once, none before it was due.
@@ -62,10 +55,7 @@ fn all_come_out(kafka: &Kafka, topology: &Topology, due: &[(Option<Vec<u8>>, i64
 }
 
 fn plan(draft: &Draft, kafka: &Kafka) -> String {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    std::io::Write::write_all(&mut file, draft.text(kafka).as_bytes()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
-    let planned = command.args(["topics", "plan", "-f"]).arg(file.path()).output().unwrap();
+    let planned = draft.topics("plan", kafka);
     assert!(planned.status.success(), "{planned:?}");
     String::from_utf8(planned.stdout).unwrap()
 }

@@ -28,11 +28,6 @@ fn send(kafka: &Kafka, topology: &Topology, count: usize) {
     kafka.produce(topology.pipelines[0].source.as_str(), None, &records);
 }
 
-fn header(found: &Found, name: &str) -> i64 {
-    let (_, value) = found.headers.iter().find(|(header, _)| header == name).expect("the header");
-    String::from_utf8(value.clone().unwrap()).unwrap().parse().unwrap()
-}
-
 /// The values of a topic by partition, in order.
 fn by_partition(found: &[Found]) -> Vec<Vec<Option<Vec<u8>>>> {
     let most = found.iter().map(|found| found.partition).max().unwrap_or(0);
@@ -51,7 +46,7 @@ fn after_a_standstill_longer_than_the_delay_late_records_run_at_once_in_lane_ord
     process.end().expect("a clean end");
     let before = kafka.read(output(&topology)).len();
     let waiting = kafka.read(tier(&topology));
-    let last_due = waiting.iter().map(|found| header(found, "redrive-due")).max().unwrap();
+    let last_due = waiting.iter().map(|found| found.number("redrive-due")).max().unwrap();
     eventually("all are late", || now() > last_due);
 
     let process = Process::start(&topology, "a");
@@ -71,7 +66,7 @@ fn a_record_whose_task_moves_again_and_again_while_it_waits_is_delivered_once_an
     send(kafka, &topology, 1);
     let mut owner = Process::start(&topology, "0");
     eventually("it waits", || kafka.read(tier(&topology)).len() == 1);
-    let due = header(&kafka.read(tier(&topology))[0], "redrive-due");
+    let due = kafka.read(tier(&topology))[0].number("redrive-due");
 
     for number in 1..=moves {
         let next = Process::start(&topology, &format!("{number}"));

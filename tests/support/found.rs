@@ -25,6 +25,26 @@ pub(crate) struct Found {
     pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
+#[allow(
+    dead_code,
+    clippy::expect_used,
+    reason = "every test target takes what it needs, and a test may panic"
+)]
+impl Found {
+    /// The text of a header that it has once.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let mut values = self.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value);
+        let value = values.next().unwrap_or_else(|| panic!("no `{name}` in {self:?}"));
+        assert!(values.next().is_none(), "`{name}` twice");
+        String::from_utf8(value.clone().expect("a value")).expect("text")
+    }
+
+    /// The number in a header that it has once.
+    pub(crate) fn number(&self, name: &str) -> i64 {
+        self.text(name).parse().expect("a number")
+    }
+}
+
 /// What a reader sees of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {

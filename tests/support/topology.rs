@@ -1,7 +1,7 @@
 //! A topology of one pipeline for tests, with its topics.
 
 use std::io::Write as _;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use redrive::topology::environment::Process;
 use redrive::topology::model::Topology;
@@ -205,11 +205,16 @@ drain = "{drain}"
 
     /// Makes or grows the topics that redrive owns, as a user does.
     pub(crate) fn apply(&self, kafka: &Kafka) {
+        let applied = self.topics("apply", kafka);
+        let told = [applied.stdout, applied.stderr].concat();
+        assert!(applied.status.success(), "topics apply: {}", String::from_utf8_lossy(&told));
+    }
+
+    /// Runs `redrive topics` with this subcommand.
+    pub(crate) fn topics(&self, subcommand: &str, kafka: &Kafka) -> Output {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(self.text(kafka).as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
-        let applied = command.args(["topics", "apply", "-f"]).arg(file.path()).output().expect("run redrive");
-        let told = [applied.stdout, applied.stderr].concat();
-        assert!(applied.status.success(), "topics apply: {}", String::from_utf8_lossy(&told));
+        command.args(["topics", subcommand, "-f"]).arg(file.path()).output().expect("run redrive")
     }
 }
