@@ -54,9 +54,9 @@ fn six_processes_and_a_node_are_killed_and_nothing_is_lost_doubled_or_early() {
 
 #[test]
 fn offsets_committed_apart_from_the_transaction_double_records_and_the_ledger_sees_it() {
-    let outcome = play(&Subject::Naive { soak: soak() }, size(4_000, 3));
+    let outcome = play(&Subject::Naive { soak: soak() }, size(8_000, 6));
 
-    assert_eq!(outcome.done.kills, 3);
+    assert_eq!(outcome.done.kills, 6);
     assert!(outcome.books.doubled > 0, "{}", outcome.books.text);
 }
 
