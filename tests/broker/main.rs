@@ -58,6 +58,7 @@ mod expired;
 mod fail_points;
 mod kill_points;
 mod killed;
+mod lateness;
 mod local_cluster;
 mod local_kafka;
 mod lost_verdict;
