@@ -57,7 +57,7 @@ fn audits(kafka: &Kafka, topology: &Topology, pipeline: &Pipeline) -> Vec<Value>
 }
 
 /// Runs a command of the binary on the text of a topology: exit code, stdout, stderr.
-fn redrive(text: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn redrive(text: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("write the topology");
     let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));

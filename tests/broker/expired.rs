@@ -32,13 +32,13 @@ pub(crate) fn outputs(kafka: &Kafka, pipeline: &Pipeline) -> Vec<usize> {
 }
 
 /// In a full run a broker that keeps offsets for a minute, and it is waited for; else the shared one, which is told.
-fn own_broker() -> Option<Kafka> {
+pub(crate) fn own_broker() -> Option<Kafka> {
     let properties = ["offsets.retention.minutes=1", "offsets.retention.check.interval.ms=5000"];
     size::is_full().then(|| Kafka::start_with(&properties))
 }
 
 /// What the broker does when the group has been away for longer than it keeps offsets.
-fn forget_offsets(kafka: &Kafka, pipeline: &Pipeline) {
+pub(crate) fn forget_offsets(kafka: &Kafka, pipeline: &Pipeline) {
     if size::is_full() {
         return eventually("the offsets have expired", || {
             committed(kafka, pipeline).iter().all(Option::is_none)

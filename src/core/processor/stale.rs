@@ -17,11 +17,13 @@ pub enum NotAccepted {
     },
     /// Other ranges than those that may be repeated.
     #[error(
-        "task `{partition}` may repeat `{expected}`, not `{found}`\nhint: accept exactly what it may repeat"
+        "task `{partition}` may repeat `{expected}`, not `{found}`\nhint: redrive resume {pipeline} --accept-repeats {expected}"
     )]
     OtherRanges {
         /// The task.
         partition: Partition,
+        /// Its pipeline.
+        pipeline: String,
         /// What may be repeated.
         expected: String,
         /// What was accepted.
@@ -41,17 +43,18 @@ impl Processor {
         let task = self.tasks.get_mut(&partition);
         let Some((task, expected)) = task.and_then(|task| match &task.stale {
             Some(Stale::Asked(expected)) => {
-                let expected = sorted(expected);
+                let expected = expected.clone();
                 Some((task, expected))
             }
             Some(Stale::Accepted) | None => None,
         }) else {
             return Err(NotAccepted::NothingStale { partition });
         };
-        let found = sorted(ranges);
-        if found != expected {
-            let (expected, found) = (in_words(&expected), in_words(&found));
-            return Err(NotAccepted::OtherRanges { partition, expected, found });
+        if sorted(ranges) != sorted(&expected) {
+            // As the task has printed it: whoever mistyped the one types the other.
+            let (expected, found) = (in_words(&expected), in_words(ranges));
+            let pipeline = self.policy.name.clone();
+            return Err(NotAccepted::OtherRanges { partition, pipeline, expected, found });
         }
         task.stale = Some(Stale::Accepted);
         task.notes.due = true;
