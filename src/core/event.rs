@@ -44,8 +44,8 @@ pub enum Event {
         /// The records.
         records: Vec<Record>,
     },
-    /// A lane whose records are asked for gives none: everything before `next` was handed over, or is no record that is
-    /// read, such as the end of a transaction. Comes behind every [`Event::Fetched`] of the lane.
+    /// A lane whose records are asked for gives none: everything before `next` was handed over, was deleted, or is no record
+    /// that is read, such as the end of a transaction. Comes behind every [`Event::Fetched`] of the lane.
     Passed {
         /// The task.
         partition: Partition,
@@ -112,7 +112,8 @@ pub enum LaneStart {
     /// At the group's committed offset.
     Committed(Offset),
     /// The group has none: at this offset, resolved by the shell from `start` (source), the log start (tiers) or the state
-    /// topic, which says that the lane stood exactly there. It is committed before anything is read.
+    /// topic, which says that the lane stood exactly there. Or it has one before the log start, which this is. It is
+    /// committed before anything is read.
     Fresh(Offset),
     /// The group has none, and the state topic says that the lane stood at `from` or further on: what lies before `to` may
     /// have been handled already. Nothing of the task but its control lane is read until a person accepts that.

@@ -247,6 +247,9 @@ impl Worker {
                 if stands && free && self.epochs.is_current(loss.id.partition, epoch) {
                     self.account.records_lost(loss);
                     self.reading.begin_anew(loss.id, loss.to)?;
+                    // Committed even if nothing comes behind it, or the next owner would count the same loss again.
+                    let LaneId { partition, lane } = loss.id;
+                    self.due.push_back(Event::Passed { partition, epoch, lane, next: loss.to });
                 }
             }
             Found::BehindEnd { id, next, end } => {

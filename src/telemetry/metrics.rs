@@ -202,7 +202,7 @@ impl Families {
             ),
             lost: count(
                 "lost_records_total",
-                "Offsets that were deleted before they were read, counted at the jump over them.",
+                "Offsets that were deleted before they were read, counted at the jump over them; ends of transactions count, too.",
                 &["pipeline", "lane", "partition"],
             ),
             restore: spread(

@@ -53,7 +53,7 @@ pub(crate) fn forget_offsets(kafka: &Kafka, pipeline: &Pipeline) {
 }
 
 /// The committed offset of every lane.
-fn committed(kafka: &Kafka, pipeline: &Pipeline) -> Vec<Option<i64>> {
+pub(crate) fn committed(kafka: &Kafka, pipeline: &Pipeline) -> Vec<Option<i64>> {
     let client: BaseConsumer = kafka.config().set("group.id", &pipeline.group).create().unwrap();
     let mut list = TopicPartitionList::new();
     for lane in pipeline.policy.lanes() {

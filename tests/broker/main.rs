@@ -73,6 +73,7 @@ mod stale;
 mod tasks_move;
 mod tiers_change;
 mod trouble;
+mod truncated;
 mod twins;
 mod unauthorised;
 mod under_chaos;

@@ -34,9 +34,10 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-fn delete_before(kafka: &Kafka, topic: &str, offset: i64) {
+/// Deletes what lies before an offset of a partition, as retention does.
+pub(crate) fn delete_before(kafka: &Kafka, topic: &str, partition: i32, offset: i64) {
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, 0, Offset::Offset(offset)).unwrap();
+    list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
     wait(admin(kafka).delete_records(&list, &AdminOptions::new())).expect("delete records");
 }
 
@@ -141,7 +142,7 @@ fn a_lane_goes_on_behind_what_retention_deleted_while_it_was_stopped() {
     process.end().expect("a clean end");
 
     write(kafka, pipeline, 0, 100..150);
-    delete_before(kafka, pipeline.source.as_str(), 120);
+    delete_before(kafka, pipeline.source.as_str(), 0, 120);
     let process = Process::start(&topology, "a");
     eventually("the rest are handled", || outputs(kafka, pipeline).len() >= 130);
     process.end().expect("a clean end");
@@ -165,7 +166,7 @@ fn a_waiting_lane_goes_on_behind_what_retention_deleted_under_it() {
     eventually("all wait in the tier", || kafka.read(tier).len() == 2000);
     let last = kafka.read(tier).last().unwrap().offset;
     let kept = kafka.read(tier)[1900].offset;
-    delete_before(kafka, tier, kept);
+    delete_before(kafka, tier, 0, kept);
     let output = pipeline.output.as_ref().unwrap().as_str();
     eventually("the last is handled", || {
         kafka.read(output).iter().any(|found| found.key == Some(b"01999".to_vec()))

@@ -105,16 +105,19 @@ impl Asker {
             if stood.offset > log.end {
                 return Ok(Tried::Stuck(Found::BehindEnd { id: at, next: stood.offset, end: log.end }));
             }
-            losses.extend(loss(at, stood.offset, log));
+            let lost = loss(at, stood.offset, log);
             let from = stood.offset.max(log.start);
             task.lanes.push(match stood.known {
-                Known::Committed => LaneStart::Committed(from),
+                Known::Committed if lost.is_none() => LaneStart::Committed(from),
+                // Committed at once, or the next owner would count the same loss again.
+                Known::Committed => LaneStart::Fresh(from),
                 Known::Noted(Standing::Exact) => LaneStart::Fresh(from),
                 Known::Noted(Standing::AtLeast) => LaneStart::Stale { from, to: log.end },
             });
         }
         self.watched.borrow_mut().begin(topics);
         Ok(Tried::Answered(Found::Task { partition, epoch, found: task, losses, remade }))
+            losses.extend(lost);
     }
 
     /// What the state topic holds; read over as many tries as it takes, one task after the other.
