@@ -1,5 +1,6 @@
 //! What a probe is told: pure functions of what the workers noted.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -97,7 +98,10 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                 BlockedBy::PositionsStale => {
                     let text = "has tasks that wait for a person (positions-stale)";
                     verdict.notes.push(format!("worker `{name}` {text}"));
-                    verdict.notes.extend(worker.asks.iter().map(|command| format!("hint: {command}")));
+                }
+                BlockedBy::Partitions => {
+                    let text = "has tasks that wait: topics of redrive's own have too few partitions";
+                    verdict.notes.push(format!("worker `{name}` {text}"));
                 }
                 BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter | BlockedBy::State => {
                     let by = by.as_str();
@@ -113,6 +117,9 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                 }
             }
         }
+        // Several tasks may wait for the same.
+        let asks: BTreeSet<&String> = worker.asks.iter().collect();
+        verdict.notes.extend(asks.into_iter().map(|command| format!("hint: {command}")));
     }
     verdict
 }

@@ -189,8 +189,13 @@ fn any_source(topology: &Topology) -> Option<&TopicName> {
 }
 
 fn verify(brokers: &Brokers, topology: &Topology) -> Result<Verified, VerifyError> {
-    let Looked { plan, found, drained } = look(brokers, topology)?;
-    if plan.verdict() != plan::Verdict::Nothing {
+    let mut looked = compare(brokers, topology)?;
+    // A source that has grown is no reason to leave everything: the tasks of its new partitions wait for theirs.
+    if !looked.plan.only_grows() {
+        try_out(brokers, &mut looked.plan)?;
+    }
+    let Looked { plan, found, drained } = looked;
+    if !plan.only_grows() {
         let list = plan.open().map(|step| format!("\n  {}", step.in_words())).collect();
         let hint = match plan.verdict() {
             plan::Verdict::Refused => "correct what is refused, then `redrive topics apply`",
@@ -242,7 +247,14 @@ struct Looked {
     drained: Drained,
 }
 
+/// Compares, and has the brokers say of each change whether they would make it.
 fn look(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError> {
+    let mut looked = compare(brokers, topology)?;
+    try_out(brokers, &mut looked.plan)?;
+    Ok(looked)
+}
+
+fn compare(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError> {
     let drained = Drained::among(topology, &brokers.topics()?);
     let mut found = Topics::new();
     for wanted in wanted::topics(topology, &drained) {
@@ -250,8 +262,12 @@ fn look(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError> {
             found.insert(wanted.topic.clone(), brokers.look(&wanted.topic)?);
         }
     }
-    let mut plan = Plan::of(topology, &drained, &found);
-    // Only the broker knows whether we may, and what its own policies say.
+    let plan = Plan::of(topology, &drained, &found);
+    Ok(Looked { plan, found, drained })
+}
+
+/// Only the broker knows whether we may, and what its own policies say.
+fn try_out(brokers: &Brokers, plan: &mut Plan) -> Result<(), AdminError> {
     for step in plan.steps_mut() {
         let tried = match &step.change {
             Change::Keep { .. } | Change::Drain { .. } | Change::Refuse(_) => Ok(()),
@@ -264,7 +280,7 @@ fn look(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError> {
             Err(other) => return Err(other),
         }
     }
-    Ok(Looked { plan, found, drained })
+    Ok(())
 }
 
 fn refuse(step: &mut Step, detail: String) {

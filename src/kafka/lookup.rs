@@ -62,6 +62,14 @@ pub(crate) enum Found {
         /// What is missing; nothing where `from` and `to` are the same.
         loss: Loss,
     },
+    /// The source has grown, and topics of redrive's own have not followed: the task cannot begin. Told once, while the
+    /// question stays open.
+    TooFewPartitions {
+        /// The task.
+        partition: Partition,
+        /// Which topics, with the partitions that they have.
+        detail: String,
+    },
     /// A lane stands behind the end of its log: the topic was made anew, or has lost its end. Going on at the start would
     /// repeat, going on at the end would lose; a person knows. Told once, while the question stays open.
     BehindEnd {

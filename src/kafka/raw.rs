@@ -17,7 +17,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaRespErr;
 
-use crate::core::position::{TopicId, TopicName};
+use crate::core::position::{Partition, TopicId, TopicName};
 
 /// One header as the client holds it.
 #[derive(Clone, Copy, Debug)]
@@ -105,8 +105,13 @@ pub(super) fn position<C: ConsumerContext>(
 /// What the brokers say of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    /// It is there; the id where the broker tells one.
-    There(Option<TopicId>),
+    /// It is there.
+    There {
+        /// Where the broker tells one.
+        id: Option<TopicId>,
+        /// Its partitions.
+        partitions: usize,
+    },
     /// There is no topic of this name.
     Missing,
 }
@@ -115,13 +120,23 @@ impl Topic {
     /// Its id, where it is there and the broker tells one.
     pub(super) const fn id(self) -> Option<TopicId> {
         match self {
-            Self::There(id) => id,
+            Self::There { id, .. } => id,
+            Self::Missing => None,
+        }
+    }
+
+    /// How many partitions it has, where it is there and this one is not among them.
+    pub(super) fn too_few_for(self, partition: Partition) -> Option<usize> {
+        match self {
+            Self::There { partitions, .. } => {
+                usize::try_from(partition.0).is_ok_and(|place| place >= partitions).then_some(partitions)
+            }
             Self::Missing => None,
         }
     }
 }
 
-/// Asks what topics there are, with their ids. In the order of `names`.
+/// Asks what topics there are, with their ids and how many partitions they have. In the order of `names`.
 pub(super) fn topics<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     names: &[&TopicName],
@@ -182,7 +197,7 @@ unsafe fn described(event: *mut bindings::rd_kafka_event_t) -> KafkaResult<Vec<T
 ///
 /// The description must live.
 unsafe fn one(topic: *const bindings::rd_kafka_TopicDescription_t) -> KafkaResult<Topic> {
-    // SAFETY: by the caller; error and id belong to the description.
+    // SAFETY: by the caller; error, id and partitions belong to the description.
     unsafe {
         let error = bindings::rd_kafka_error_code(bindings::rd_kafka_TopicDescription_error(topic));
         if error == RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART {
@@ -201,7 +216,9 @@ unsafe fn one(topic: *const bindings::rd_kafka_TopicDescription_t) -> KafkaResul
         let (high, low) = bytes.split_at_mut(8);
         high.copy_from_slice(&bits.0);
         low.copy_from_slice(&bits.1);
+        let mut partitions = 0;
+        let _ = bindings::rd_kafka_TopicDescription_partitions(topic, &raw mut partitions);
         // A broker that knows no ids says zero.
-        Ok(Topic::There((bytes != [0; 16]).then_some(TopicId(bytes))))
+        Ok(Topic::There { id: (bytes != [0; 16]).then_some(TopicId(bytes)), partitions })
     }
 }

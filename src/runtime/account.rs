@@ -15,9 +15,10 @@ use crate::runtime::clock::Clock;
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
-    AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade, LaneVanished,
-    Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState,
-    TaskWaits, TasksCounted, TimePassed, TransactionEnded, WorkerStarted, WorkerStopped,
+    APPLY, AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade,
+    LaneVanished, PartitionsFollowed, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, Reported,
+    TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted, TimePassed, TooFewPartitions,
+    TransactionEnded, WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -41,6 +42,8 @@ enum Stop {
     Part(Part),
     /// Everything but its answers, until a person accepts repeats.
     Positions,
+    /// All of it, until redrive's own topics have as many partitions as the source.
+    Partitions,
 }
 
 #[derive(Debug)]
@@ -140,7 +143,8 @@ impl Account {
             return;
         }
         self.telemetry.emit(TaskLeft { partition });
-        for stop in [Stop::Part(Part::Records), Stop::Part(Part::Requests), Stop::Positions] {
+        let parts = Part::ALL.map(Stop::Part);
+        for stop in parts.into_iter().chain([Stop::Positions, Stop::Partitions]) {
             self.go_on(stop, &[partition]);
         }
         self.count();
@@ -173,6 +177,25 @@ impl Account {
     /// A task waits for what it must know to go on.
     pub(super) fn waits(&self, partition: Partition, detail: &str) {
         self.telemetry.emit(TaskWaits { partition, detail });
+    }
+
+    /// Topics of redrive's own do not have a task's partition: it waits until they have.
+    pub(super) fn too_few_partitions(&mut self, partition: Partition, detail: &str) {
+        if self.tasks.contains_key(&partition) {
+            let now = self.clock.now().mono;
+            self.telemetry.emit(TooFewPartitions { partition, detail, now });
+            self.stop(Stop::Partitions, BlockedBy::Partitions, &[partition]);
+            self.health.asks(partition, APPLY.to_owned());
+        }
+    }
+
+    /// They have it.
+    pub(super) fn has_partitions(&mut self, partition: Partition) {
+        let waiting = self.blocked.get(&(BlockedBy::Partitions, Stop::Partitions));
+        if waiting.is_some_and(|waiting| waiting.contains(&partition)) {
+            self.telemetry.emit(PartitionsFollowed { partition, now: self.clock.now().mono });
+            self.go_on(Stop::Partitions, &[partition]);
+        }
     }
 
     /// A lane stands behind the end of its log.
@@ -258,7 +281,7 @@ impl Account {
     }
 
     fn go_on(&mut self, stop: Stop, partitions: &[Partition]) {
-        if stop == Stop::Positions {
+        if matches!(stop, Stop::Positions | Stop::Partitions) {
             partitions.iter().for_each(|partition| self.health.asks_nothing(*partition));
         }
         for ((_, stopped), blocked) in &mut self.blocked {

@@ -233,6 +233,7 @@ impl Worker {
         match found {
             Found::Task { partition, epoch, found, losses, remade } => {
                 if self.epochs.is_current(partition, epoch) {
+                    self.account.has_partitions(partition);
                     remade.into_iter().for_each(|(id, left)| self.account.remade(id, left));
                     losses.into_iter().for_each(|loss| self.account.records_lost(loss));
                     self.due.push_back(Event::Restored { partition, epoch, found });
@@ -251,6 +252,9 @@ impl Worker {
                     let LaneId { partition, lane } = loss.id;
                     self.due.push_back(Event::Passed { partition, epoch, lane, next: loss.to });
                 }
+            }
+            Found::TooFewPartitions { partition, detail } => {
+                self.account.too_few_partitions(partition, &detail);
             }
             Found::BehindEnd { id, next, end } => {
                 self.account.behind_end(id, next, end);

@@ -27,13 +27,15 @@ pub enum BlockedBy {
     Source,
     /// The group's offsets are gone, and the positions in the state topic may be old: a person decides.
     PositionsStale,
+    /// The source has more partitions than topics of redrive's own.
+    Partitions,
     /// No broker answers.
     Broker,
 }
 
 impl BlockedBy {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Output,
         Self::Tier,
         Self::DeadLetter,
@@ -42,6 +44,7 @@ impl BlockedBy {
         Self::Audit,
         Self::Source,
         Self::PositionsStale,
+        Self::Partitions,
         Self::Broker,
     ];
 
@@ -56,7 +59,8 @@ impl BlockedBy {
             Self::Audit => 5,
             Self::Source => 6,
             Self::PositionsStale => 7,
-            Self::Broker => 8,
+            Self::Partitions => 8,
+            Self::Broker => 9,
         }
     }
 
@@ -71,6 +75,7 @@ impl BlockedBy {
             Self::Audit => "audit",
             Self::Source => "source",
             Self::PositionsStale => "positions-stale",
+            Self::Partitions => "partitions",
             Self::Broker => "broker",
         }
     }

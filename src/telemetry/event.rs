@@ -10,6 +10,7 @@ use crate::telemetry::Telemetry;
 
 mod delivery;
 mod lane;
+mod partitions;
 mod report;
 mod task;
 mod transaction;
@@ -17,6 +18,7 @@ mod worker;
 
 pub use delivery::{ExecutionEnded, ExecutionStarted};
 pub use lane::{LaneBack, LaneRemade, LaneVanished};
+pub use partitions::{APPLY, PartitionsFollowed, TooFewPartitions};
 pub use report::Reported;
 pub use task::{
     LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,

@@ -69,6 +69,7 @@ mod protocols;
 mod refused;
 mod refused_records;
 mod remade;
+mod source_grows;
 mod stale;
 mod tasks_move;
 mod tiers_change;

@@ -96,6 +96,22 @@ fn a_fatal_error_is_not_ready_and_the_first_is_told() {
 }
 
 #[test]
+fn tasks_that_wait_for_the_same_command_note_it_once() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(0);
+    first.blocked(BlockedBy::Partitions);
+    for task in [3, 4] {
+        first.asks(Partition(task), "redrive topics apply".to_owned());
+    }
+    assert_eq!(
+        ready(&health.snapshot(), at(100)).to_string(),
+        "ok\nworker `payments/0` has tasks that wait: topics of redrive's own have too few partitions\n\
+         hint: redrive topics apply\n"
+    );
+}
+
+#[test]
 fn a_task_that_waits_for_a_person_notes_what_to_type_until_it_goes_on() {
     let (health, first, second) = two();
     second.producers_ready();

@@ -193,6 +193,11 @@ impl Plan {
         self.steps.iter().filter(|step| !matches!(step.change, Change::Keep { .. } | Change::Drain { .. }))
     }
 
+    /// Whether topics of redrive's own need further partitions, and nothing else is to be done.
+    pub(super) fn only_grows(&self) -> bool {
+        self.open().all(|step| matches!(step.change, Change::Grow { .. }))
+    }
+
     /// What it comes to.
     pub(crate) fn verdict(&self) -> Verdict {
         self.open().fold(Verdict::Nothing, |so_far, step| match (&step.change, so_far) {

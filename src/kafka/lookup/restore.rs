@@ -56,6 +56,10 @@ impl Asker {
             committed.stood.retain(|lane, _| *lane == Lane::Control);
         }
         let lanes: Vec<Lane> = self.pipeline.policy.lanes().collect();
+        let (topics, short) = self.topics_for(partition, &lanes)?;
+        if let Some(detail) = short {
+            return Ok(Tried::Stuck(Found::TooFewPartitions { partition, detail }));
+        }
         let notes = if lanes.iter().all(|lane| committed.stood.contains_key(lane)) {
             Positions::new()
         } else {
@@ -66,7 +70,6 @@ impl Asker {
             (None, Some(note)) => note.founding,
             (None, None) => self.founding().map_err(NotRead::Never)?,
         };
-        let topics = self.topics_of(&lanes)?;
         let policy = &self.pipeline.policy;
         if let Some((lane, _)) =
             topics.iter().find(|(lane, topic)| **topic == Topic::Missing && policy.needs(**lane))
@@ -114,10 +117,10 @@ impl Asker {
                 Known::Noted(Standing::Exact) => LaneStart::Fresh(from),
                 Known::Noted(Standing::AtLeast) => LaneStart::Stale { from, to: log.end },
             });
+            losses.extend(lost);
         }
         self.watched.borrow_mut().begin(topics);
         Ok(Tried::Answered(Found::Task { partition, epoch, found: task, losses, remade }))
-            losses.extend(lost);
     }
 
     /// What the state topic holds; read over as many tries as it takes, one task after the other.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rdkafka::error::KafkaError;
 
-use crate::core::position::{Lane, TopicName};
+use crate::core::position::{Lane, Partition, TopicName};
 use crate::kafka::lookup::{Asker, Found, TRY};
 use crate::kafka::raw::{self, Topic};
 use crate::kafka::stopwatch::Stopwatch;
@@ -68,13 +68,13 @@ impl Watched {
                 (None, Topic::Missing) => {
                     (Seen { topic, presence: Presence::Vanished }, Some(Found::Vanished { lane }))
                 }
-                (None, Topic::There(_)) => (Seen { topic, presence: Presence::There }, None),
+                (None, Topic::There { .. }) => (Seen { topic, presence: Presence::There }, None),
                 (Some(Seen { topic: old, presence: Presence::There }), Topic::Missing) => {
                     let seen = Seen { topic: old, presence: Presence::Vanished };
                     (seen, Some(Found::Vanished { lane }))
                 }
                 (Some(seen), Topic::Missing) => (seen, None),
-                (Some(Seen { topic: old, presence }), Topic::There(_)) => {
+                (Some(Seen { topic: old, presence }), Topic::There { .. }) => {
                     if presence == Presence::Vanished {
                         changes.push(Found::Back { lane });
                     }
@@ -105,6 +105,25 @@ impl Asker {
         }
     }
 
+    /// The topics of all lanes as a task finds them; and in words, which of redrive's own do not have its partition yet.
+    pub(super) fn topics_for(
+        &self,
+        partition: Partition,
+        lanes: &[Lane],
+    ) -> Result<(BTreeMap<Lane, Topic>, Option<String>), KafkaError> {
+        let pipeline = &self.pipeline;
+        let written = [&pipeline.dead_letter, &pipeline.state, &pipeline.cases].map(|topic| &topic.name);
+        let names: Vec<&TopicName> =
+            lanes.iter().map(|lane| pipeline.lane_topic(*lane)).chain(written).collect();
+        let topics = raw::topics(&self.consumer, &names, TRY)?;
+        let own = names.iter().zip(&topics).filter(|(name, _)| **name != &pipeline.source);
+        let short: Vec<String> = own
+            .filter_map(|(name, topic)| Some(format!("`{name}` has {}", topic.too_few_for(partition)?)))
+            .collect();
+        let topics = lanes.iter().copied().zip(topics).collect();
+        Ok((topics, (!short.is_empty()).then(|| short.join(", "))))
+    }
+
     /// The topics of lanes as they are now.
     pub(super) fn topics_of(&self, lanes: &[Lane]) -> Result<BTreeMap<Lane, Topic>, KafkaError> {
         let names: Vec<&TopicName> = lanes.iter().map(|lane| self.pipeline.lane_topic(*lane)).collect();
@@ -131,8 +150,8 @@ mod tests {
         changes.iter().map(word).collect()
     }
 
-    const OLD: Topic = Topic::There(Some(TopicId([1; 16])));
-    const NEW: Topic = Topic::There(Some(TopicId([2; 16])));
+    const OLD: Topic = Topic::There { id: Some(TopicId([1; 16])), partitions: 1 };
+    const NEW: Topic = Topic::There { id: Some(TopicId([2; 16])), partitions: 1 };
 
     #[test]
     fn a_topic_that_vanishes_comes_back_or_is_made_anew_is_told_once() {
