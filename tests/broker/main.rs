@@ -19,6 +19,8 @@ mod ends;
 mod group;
 #[path = "../support/handler.rs"]
 mod handler;
+#[path = "../support/leaders.rs"]
+mod leaders;
 #[path = "../support/probe.rs"]
 mod probe;
 #[path = "../support/process.rs"]
@@ -52,6 +54,7 @@ mod watermarks;
 mod bytes_kept;
 mod clocks;
 mod control;
+mod coordinators_move;
 mod end_to_end;
 mod exhausted;
 mod expired;

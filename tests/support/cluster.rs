@@ -140,7 +140,7 @@ fn partitions(client: &BaseConsumer) -> Result<Vec<Open>> {
 
 /// Looks again and again until it is so.
 #[expect(clippy::disallowed_methods, reason = "the bound of a wait")]
-fn wait(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(crate) fn wait(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     while !is()? {
         if begun.elapsed() > BACK_WITHIN {

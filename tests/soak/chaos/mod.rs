@@ -3,16 +3,16 @@
 //! Two drivers play it: a test in the gate, small, and the soak, large. It owns everything but the nodes, which they start
 //! once for many rounds.
 
-mod books;
-mod fates;
-mod fleet;
-mod load;
+pub(crate) mod books;
+pub(crate) mod fates;
+pub(crate) mod fleet;
+pub(crate) mod load;
 pub(crate) mod naive;
 mod nodes;
 mod process;
 mod round;
 mod schedule;
-mod stage;
+pub(crate) mod stage;
 mod subject;
 
 pub(crate) use round::{Done, Outcome, Round};
