@@ -75,17 +75,30 @@ fn what_is_deleted_while_it_is_stopped_is_counted_once_by_lane() {
     assert_eq!(process.end().code(), Some(0));
     let kept: BTreeSet<usize> = (120..150).chain(waiting[60..].iter().map(number)).collect();
     assert_eq!(outputs(kafka, pipeline), kept.into_iter().collect::<Vec<_>>());
+}
 
-    // Everything that there is, and nothing comes behind it.
-    write(kafka, pipeline, 150..180);
-    delete_before(kafka, source, 0, 180);
+#[test]
+fn what_is_deleted_to_the_end_while_it_is_stopped_is_counted_once_though_nothing_comes_behind_it() {
+    let kafka = Kafka::shared();
+    let probes = Probes::somewhere();
+    // Without a tier: else a look at that commits the source along with it.
+    let draft = Draft::new(kafka, 1).listen(probes.address());
+    let (topology, text) = (draft.made(kafka), draft.text(kafka));
+    let pipeline = topology.pipelines.first().unwrap();
+    let process = Binary::run(&text, 0);
+    write(kafka, pipeline, 0..10);
+    eventually("the first are handled", || outputs(kafka, pipeline).len() == 10);
+    assert_eq!(process.end().code(), Some(0));
+
+    write(kafka, pipeline, 10..40);
+    delete_before(kafka, pipeline.source.as_str(), 0, 40);
     let process = Binary::run(&text, 0);
     eventually("it is counted", || probes.are_good() && lost(&probes, "source") == [(0, 30)]);
-    eventually("the lane stands behind it", || offset_of(kafka, pipeline, Lane::Source) == 180);
+    eventually("the lane stands behind it", || offset_of(kafka, pipeline, Lane::Source) == 40);
     process.kill();
     let process = Binary::run(&text, 0);
-    write(kafka, pipeline, 180..181);
-    eventually("it goes on", || outputs(kafka, pipeline).contains(&180));
+    write(kafka, pipeline, 40..41);
+    eventually("it goes on", || outputs(kafka, pipeline).contains(&40));
     assert_eq!(lost(&probes, "source"), [], "it was counted before");
     assert_eq!(process.end().code(), Some(0));
 }
