@@ -11,19 +11,31 @@ pub fn classify(failure: &Failure) -> Verdict {
         Cause::TimedOut => Verdict { class: Class::Unknown, reason: Reason::Timeout },
         Cause::Cut => Verdict { class: Class::Unknown, reason: Reason::Cut },
         Cause::Status { status, reason } => {
-            let class = class_of_status(*status, failure.retry_after.is_some());
+            let class = class_of_status(*status, Asked::of(failure));
             Verdict { class, reason: reason_of_status(*status, reason.as_ref()) }
         }
     }
 }
 
-fn class_of_status(status: u16, asked_to_wait: bool) -> Class {
-    match status {
+/// What an answer asks of whoever calls again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    ToWait,
+}
+
+impl Asked {
+    fn of(failure: &Failure) -> Self {
+        if failure.retry_after.is_some() { Self::ToWait } else { Self::Nothing }
+    }
+}
+
+fn class_of_status(status: u16, asked: Asked) -> Class {
+    match (status, asked) {
         // The request may have reached the work behind the gateway.
-        408 | 502 | 504 => Class::Unknown,
-        425 | 429 => Class::Throttled,
-        503 if asked_to_wait => Class::Throttled,
-        500..=599 => Class::Transient,
+        (408 | 502 | 504, _) => Class::Unknown,
+        (425 | 429, _) | (503, Asked::ToWait) => Class::Throttled,
+        (500..=599, _) => Class::Transient,
         _ => Class::Permanent,
     }
 }

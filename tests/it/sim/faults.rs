@@ -12,7 +12,7 @@ use super::random::mix;
 use super::reached::{Situation, word};
 use super::source::Mood;
 use super::transactor::Stage;
-use super::world::{Step, WorkerStep, World};
+use super::world::{Faults, Step, WorkerStep, World};
 
 /// Whether the step that a fault struck goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl World {
     /// From here on nothing goes wrong any more.
     pub(crate) fn end_faults(&mut self) {
         self.say(format_args!("faults end"));
-        self.faults_over = true;
+        self.faults = Faults::Over;
         self.stalled_until = self.now;
         self.mood = (Mood::Well, self.now);
         self.unwritable.clear();

@@ -6,7 +6,7 @@ use redrive::core::record::{Header, Record};
 use super::cluster::Place;
 use super::lineage::{self, Root};
 use super::source::temper;
-use super::world::World;
+use super::world::{Faults, World};
 
 /// What brokers refuse of a record, whenever it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +36,12 @@ impl Bulk {
         }
     }
 
-    fn refuses(self, target: Target, record: &Record, faults_over: bool) -> bool {
+    fn refuses(self, target: Target, record: &Record, faults: Faults) -> bool {
         match (self, target) {
             (Self::Texts, Target::Tier(_) | Target::DeadLetter) => tells(&record.headers),
             (Self::Copies | Self::Value, Target::Tier(_)) | (Self::Output, Target::Output) => true,
             (Self::Value, Target::DeadLetter) => record.value.is_some(),
-            (Self::Everything, Target::Tier(_) | Target::DeadLetter) => !faults_over,
+            (Self::Everything, Target::Tier(_) | Target::DeadLetter) => faults == Faults::Strike,
             _ => false,
         }
     }
@@ -63,7 +63,7 @@ impl World {
         let root = lineage::origin_of(record);
         let bulk = root.map_or(Bulk::Fits, |root| Bulk::of(self.plan.seed, root));
         let always = self.refused.contains_key(&write.target);
-        if !always && !bulk.refuses(write.target, record, self.faults_over) {
+        if !always && !bulk.refuses(write.target, record, self.faults) {
             return None;
         }
         let invalid = root.is_some_and(|root| temper(self.plan.seed, root, 4).is_multiple_of(5));

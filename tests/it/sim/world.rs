@@ -92,6 +92,13 @@ pub(crate) struct Counts {
     pub(crate) records: u64,
 }
 
+/// Whether anything still goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Faults {
+    Strike,
+    Over,
+}
+
 /// Everything there is.
 pub(crate) struct World {
     pub(crate) now: Duration,
@@ -112,7 +119,7 @@ pub(crate) struct World {
     pub(crate) mood: (Mood, Duration),
     /// The next assignment deals everything out anew.
     pub(crate) shuffle: Shuffle,
-    pub(crate) faults_over: bool,
+    pub(crate) faults: Faults,
     pub(crate) closing: bool,
     /// Workers that ended since another one has their identity.
     pub(crate) twins_ended: usize,
@@ -142,7 +149,7 @@ impl World {
             refused: BTreeMap::new(),
             mood: (Mood::Well, Duration::ZERO),
             shuffle: Shuffle::Sticky,
-            faults_over: false,
+            faults: Faults::Strike,
             closing: false,
             twins_ended: 0,
             besieged: None,
@@ -419,7 +426,7 @@ impl World {
     }
 
     fn is_done(&self) -> bool {
-        self.faults_over && self.checker.is_finished() && !self.cluster.transactions.any_open()
+        self.faults == Faults::Over && self.checker.is_finished() && !self.cluster.transactions.any_open()
     }
 
     /// All workers are told to stop and stay down.
