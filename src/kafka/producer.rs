@@ -164,6 +164,11 @@ impl Producer {
         self.client.context().refused(code)
     }
 
+    /// The topics that the coordinator did not take into this transaction; none where the client did not say.
+    pub(super) fn not_added(&self) -> Vec<String> {
+        self.client.context().not_added()
+    }
+
     /// Why the brokers refuse who we say we are, where they do.
     pub(super) fn authentication_failure(&self) -> Option<String> {
         self.client.context().authentication_failure()

@@ -16,6 +16,18 @@ fn strict() -> &'static Kafka {
     STRICT.get_or_init(|| Kafka::leaked(&RULES))
 }
 
+/// What has ever kept tasks from going on.
+fn blamed(probes: &Probes) -> Vec<String> {
+    let counted = probes.ask("/metrics").unwrap().text;
+    let seconds = counted.lines().filter_map(|line| {
+        let (labels, seconds) = line.strip_prefix("redrive_blocked_seconds_total{")?.split_once("} ")?;
+        let (_, by) = labels.split_once("by=\"")?;
+        let (by, _) = by.split_once('"')?;
+        (seconds.parse::<f64>().unwrap() > 0.0).then(|| by.to_owned())
+    });
+    seconds.collect()
+}
+
 /// What cannot be written is named by `/ready` and the task waits; once it may be written again, everything has its fate.
 fn denied_write(word: &str, plan: Plan, topic: impl Fn(&Scene) -> String) {
     let probes = Probes::somewhere();
@@ -36,6 +48,7 @@ fn denied_write(word: &str, plan: Plan, topic: impl Fn(&Scene) -> String) {
     give_back(scene.kafka, Right::WriteTopic, &topic);
     scene.drain();
     eventually("nothing waits", || probes.ask("/ready").is_some_and(|said| said.text == "ok\n"));
+    assert_eq!(blamed(&probes), [word], "no other topic is at fault");
     assert_eq!(process.end().code(), Some(0));
     let report = scene.audit();
     assert!(report.is_clean(), "{report}");

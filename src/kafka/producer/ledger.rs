@@ -38,6 +38,8 @@ struct Told {
     failure: Option<DeliveryFailure>,
     /// All records that were refused as they are.
     refused: Vec<DeliveryFailure>,
+    /// The topics that the coordinator does not take into the transaction.
+    not_added: Vec<String>,
     authentication: Option<String>,
 }
 
@@ -46,6 +48,7 @@ impl Ledger {
         let mut told = self.lock();
         told.failure = None;
         told.refused.clear();
+        told.not_added.clear();
     }
 
     /// Before the record is handed to the client, since its report may come at once.
@@ -68,6 +71,11 @@ impl Ledger {
             told.refused.iter().filter(|failure| failure.code == code).map(|failure| failure.index).collect();
         places.sort_unstable();
         places
+    }
+
+    /// The topics that the coordinator did not take into the transaction through a fault of their own.
+    pub(super) fn not_added(&self) -> Vec<String> {
+        self.lock().not_added.clone()
     }
 
     pub(super) fn authentication_failure(&self) -> Option<String> {
@@ -136,8 +144,21 @@ pub(in crate::kafka) fn flaw_of(code: RDKafkaErrorCode) -> Option<Flaw> {
     }
 }
 
+/// The topic that the client's log says the coordinator refused. With one topic it takes none of the others, whose records only
+/// run out of time, and the client's errors name no topic at all: who is to blame stands only there
+/// (`rd_kafka_txn_handle_AddPartitionsToTxn`).
+fn refused_topic<'text>(facility: &str, text: &'text str) -> Option<&'text str> {
+    let (_, told) = text.split_once("Failed to add partition \"").filter(|_| facility == "ADDPARTS")?;
+    let (topic, why) = told.split_once('"')?;
+    let innocent = "Operation not attempted";
+    (!why.contains(innocent)).then_some(topic)
+}
+
 impl ClientContext for Ledger {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        if let Some(topic) = refused_topic(facility, text) {
+            self.lock().not_added.push(topic.to_owned());
+        }
         match level {
             RDKafkaLogLevel::Emerg
             | RDKafkaLogLevel::Alert
@@ -179,5 +200,37 @@ impl ProducerContext for Ledger {
             }
         }
         self.landed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hears(ledger: &Ledger, facility: &str, text: &str) {
+        ledger.log(RDKafkaLogLevel::Error, facility, text);
+    }
+
+    #[test]
+    fn the_topic_that_the_coordinator_refuses_is_told_apart_from_those_that_fall_with_it() {
+        let ledger = Ledger::default();
+        hears(
+            &ledger,
+            "ADDPARTS",
+            "[thrd:main]: TxnCoordinator/1: Failed to add partition \"out\" [0] to transaction: Broker: Operation not attempted",
+        );
+        hears(
+            &ledger,
+            "ADDPARTS",
+            "[thrd:main]: TxnCoordinator/1: Failed to add partition \"tier.5s\" [2] to transaction: Broker: Topic authorization failed",
+        );
+        hears(
+            &ledger,
+            "FAIL",
+            "[thrd:main]: Failed to add partition \"x\" [2] to transaction: what else says so",
+        );
+        assert_eq!(ledger.not_added(), ["tier.5s"]);
+        ledger.reset();
+        assert!(ledger.not_added().is_empty(), "the next transaction has done nothing yet");
     }
 }

@@ -101,6 +101,10 @@ impl Work {
                     Err(SendError::Failed(code)) => {
                         let cause = self.cause(producer, transaction, (index, write), code);
                         return Err(Fault::Abort(cause, Wear::Sound));
+                        if producer.transaction_error().is_some() {
+                            // It was doomed meanwhile: what it has taken before tells by whom.
+                            self.settle(producer, transaction, bound)?;
+                        }
                     }
                 }
             }
@@ -129,10 +133,13 @@ impl Work {
             // The coordinator refused one partition and with it all others, whose records only ran out of time.
             (Some(write), Some(doom)) if refuses_a_topic(doom) && ran_out_of_time(failure.code) => {
                 let (target, obstacle) = self
-                    .obstacle(producer, transaction)
-                    .map_or((write.target, String::new()), |(target, obstacle)| {
-                        (target, format!(": {obstacle}"))
-                    });
+                    .not_added(producer, transaction)
+                    .map(|target| (target, String::new()))
+                    .or_else(|| {
+                        let (target, obstacle) = self.obstacle(producer, transaction)?;
+                        Some((target, format!(": {obstacle}")))
+                    })
+                    .unwrap_or((write.target, String::new()));
                 AbortCause::Unwritable { target, detail: format!("{doom}{obstacle}") }
             }
             (Some(write), Some(_) | None) => {
@@ -187,6 +194,15 @@ impl Work {
 
     /// The first target of a transaction that plainly cannot be written, and why; none where the brokers do not answer.
     fn obstacle(&self, producer: &Producer, transaction: &Transaction) -> Option<(Target, String)> {
+    /// The target of a transaction that the coordinator did not take into it, where the client said which.
+    fn not_added(&self, producer: &Producer, transaction: &Transaction) -> Option<Target> {
+        let refused = producer.not_added();
+        let mut targets = transaction.writes.iter().map(|write| write.target);
+        targets.find(|target| {
+            self.topic(*target).is_ok_and(|topic| refused.iter().any(|told| told == topic.as_str()))
+        })
+    }
+
         let mut states = BTreeMap::new();
         for write in &transaction.writes {
             let state = match states.entry(write.target) {
