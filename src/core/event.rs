@@ -155,10 +155,16 @@ pub enum TransactionResult {
         slot: Slot,
         /// From begin to the refusal.
         after: Duration,
+        /// The group's when the transaction was formed.
+        generation: Generation,
     },
     /// The commit was sent and no verdict came.
     Unknown,
 }
+
+/// Counts the changes of a group as one member sees them (its epoch with KIP-848): it rises whenever a member comes or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(pub i32);
 
 /// Which of a worker's two producers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -175,7 +175,10 @@ pub enum UnknownOutcome {
 pub enum Twins {
     /// They themselves, by the fences that they deal each other.
     Fences,
-    /// The group, which knows its members by name and turns one of them away.
+    /// The group, which knows its members by name and turns the older of two away at once. One that is still fenced after a
+    /// session is fenced by somebody whom the group does not know by this name: then they themselves.
+    GroupWithin(Duration),
+    /// The group, which turns the newer of two away for as long as the older one lives.
     Group,
 }
 

@@ -194,7 +194,7 @@ impl Producer {
         group: &GroupMetadata,
         bound: Duration,
     ) -> Result<(), Trouble> {
-        self.sorted(self.client.send_offsets_to_transaction(offsets, &group.0, bound))
+        self.sorted(self.client.send_offsets_to_transaction(offsets, &group.snapshot, bound))
     }
 
     /// Commits. After any error but [`Trouble::Again`] nobody knows whether it took place.

@@ -17,6 +17,7 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::types::RDKafkaRespErr;
 
+use crate::core::event::Generation;
 use crate::core::position::{Partition, TopicId, TopicName};
 
 /// One header as the client holds it.
@@ -63,8 +64,8 @@ fn header<'record>(
 /// Whether a consumer is a member of its group at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Membership {
-    /// It has a member id and a generation.
-    Member,
+    /// It has a member id and this generation.
+    Member(Generation),
     /// It has none, or none any more.
     Outside,
 }
@@ -83,7 +84,7 @@ pub(super) fn membership<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Memb
         bindings::rd_kafka_consumer_group_metadata_destroy(snapshot);
         // The first of a classic group is 1; a client that has an id of its own but has not joined with it yet has 0
         // (KIP-848).
-        if named && generation > 0 { Membership::Member } else { Membership::Outside }
+        if named && generation > 0 { Membership::Member(Generation(generation)) } else { Membership::Outside }
     }
 }
 

@@ -225,7 +225,7 @@ impl Source {
     pub(crate) fn metadata(&self) -> Option<GroupMetadata> {
         let snapshot = self.reader.consumer().group_metadata()?;
         match raw::membership(self.reader.consumer()) {
-            Membership::Member => Some(GroupMetadata(snapshot)),
+            Membership::Member(generation) => Some(GroupMetadata { snapshot, generation }),
             Membership::Outside => None,
         }
     }

@@ -75,9 +75,10 @@ pub(crate) fn read(
         revoke: session_timeout / 3,
         transaction_timeout,
         recommit: RECOMMIT,
-        twins: match workers.membership {
-            Membership::Dynamic => Twins::Fences,
-            Membership::Static => Twins::Group,
+        twins: match (workers.membership, protocol) {
+            (Membership::Dynamic, _) => Twins::Fences,
+            (Membership::Static, Some(Protocol::Classic) | None) => Twins::GroupWithin(session_timeout),
+            (Membership::Static, Some(Protocol::Consumer)) => Twins::Group,
         },
     };
     (workers, flow)

@@ -82,3 +82,27 @@ fn with_the_protocol_consumer_the_later_of_two_static_members_ends_and_the_other
     assert!(!parted.first_ended, "{}", parted.words);
     goes_on(parted);
 }
+
+#[test]
+fn a_later_process_that_is_started_again_and_again_never_ends_the_first_however_little_there_is_to_do() {
+    let mut scene = Scene::with(|draft| draft.tiers(&["500ms"]));
+    let (mut first, words) = scene.run_heard(0);
+    scene.send(200, Plan::mixed);
+    scene.drain();
+    for life in 1..=7 {
+        let (mut later, later_words) = scene.run_heard(0);
+        eventually("the later one ends", || {
+            // The next record comes when the one before it has its fate.
+            if scene.is_drained() {
+                scene.send(1, |_| Plan::Succeeds);
+            }
+            assert_eq!(first.ended(), None, "life {life}: {}", words.said());
+            later.ended().is_some()
+        });
+        assert!(later_words.said().contains("another process"), "{}", later_words.said());
+    }
+    scene.drain();
+    assert_eq!(first.end().code(), Some(0));
+    let report = scene.audit();
+    assert!(report.is_clean(), "{report}");
+}

@@ -9,7 +9,9 @@ use std::time::Duration;
 use redrive::admin::health::Health;
 use redrive::admin::{Listener, Sources, listen};
 use redrive::core::class::{Class, Reason};
-use redrive::core::event::{AbortCause, Fate, FateKind, Part, Report, Slot, Target, TransactionResult};
+use redrive::core::event::{
+    AbortCause, Fate, FateKind, Generation, Part, Report, Slot, Target, TransactionResult,
+};
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::outcome::{Outcome, Verdict};
 use redrive::core::position::{Lane, Offset, Partition, TierIndex};
@@ -163,7 +165,7 @@ fn calls_and_transactions_are_counted_and_timed() {
     for result in [
         TransactionResult::Committed,
         TransactionResult::Aborted(cause),
-        TransactionResult::Fenced { slot: Slot::First, after: took },
+        TransactionResult::Fenced { slot: Slot::First, after: took, generation: Generation(1) },
         TransactionResult::Unknown,
     ] {
         telemetry.emit(TransactionEnded { result: &result, records: 12, took });

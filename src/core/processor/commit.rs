@@ -8,6 +8,7 @@ use super::check::{self, Ended};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::positions::{Note, noted, notes_of};
 use super::suspect::{Found, Writers};
+use super::twin::Fence;
 use super::write::write_of;
 use super::{Mode, Processor};
 use crate::core::envelope::DeliveryId;
@@ -273,10 +274,11 @@ impl Processor {
                 self.resolve(|_| true, now);
             }
             TransactionResult::Aborted(cause) => self.aborted(&cause, now),
-            TransactionResult::Fenced { slot, after } => {
+            TransactionResult::Fenced { slot, after, generation } => {
+                let fence = Fence { slot, generation, at: now.mono };
                 // One that was too old the broker gave up by itself.
                 if after < self.policy.flow.transaction_timeout
-                    && let Some(times) = self.pace.twin.fenced(slot, self.policy.flow.twins)
+                    && let Some(times) = self.pace.twin.fenced(fence, self.policy.flow.twins)
                 {
                     self.stop(StopReason::TwinProcess { times });
                 }

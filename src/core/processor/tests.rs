@@ -6,7 +6,8 @@ use bytes::Bytes;
 use super::*;
 use crate::core::class::{Class, Reason};
 use crate::core::event::{
-    AbortCause, Delivery, Flaw, Part, Slot, Suspects, Target, Transaction, TransactionResult, Write,
+    AbortCause, Delivery, Flaw, Generation, Part, Slot, Suspects, Target, Transaction, TransactionResult,
+    Write,
 };
 use crate::core::outcome::{Cause, Failure, Outcome, Output, OutputName};
 use crate::core::policy::tests::policy;

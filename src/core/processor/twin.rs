@@ -10,32 +10,57 @@
 //! newest there will ever be. That holds for one producer, whatever each of them goes by. With two of them both could end, each
 //! by a fence of another one, so only the first decides; the second is merely made anew.
 //!
-//! The one that came later ends at its first fence. The one that was there first, and has committed, ends only when it goes on
-//! like that: it has to outlive a twin that its supervisor starts again and again.
+//! The one that came later ends at its first fence. The one that was there first ends only when it goes on like that, and never
+//! for a twin that its supervisor starts again and again, however seldom it commits itself:
+//!
+//! 1. each life of the twin fences it once, when that makes its producers, and ends at the first fence that it meets,
+//! 2. to meet one it must have a task, so it has joined the group by then,
+//! 3. so of all fences within one generation of the group two at most are of such lives: one before the twin joined, and one of
+//!    its next life, which has not joined yet.
+//!
+//! Two that were both there first go on fencing each other in one generation.
 
-use crate::core::event::Slot;
+use crate::core::event::{Generation, Slot};
 use crate::core::policy::Twins;
+use crate::core::time::Monotonic;
 
-/// So many fences, with hardly a commit in between, end a worker that was there first.
+/// So many fences in one generation, with hardly a commit in between, end a worker that was there first.
 const FENCES: usize = 5;
 /// So many commits in a row show that the last fence was not one of two that go on fencing each other: the slower of them has
-/// one or two before it is fenced again.
+/// one or two before it is fenced again. A worker that has not had as many is the later one: whoever was there first may not
+/// have had anything to commit since it came.
 const CALM: usize = 10;
 
 /// What a worker knows of another one that has its identity.
 #[derive(Debug)]
 pub(super) struct Twin {
     standing: Standing,
-    /// How often its deciding producer was fenced without calm in between.
-    fences: usize,
-    /// Commits since the last of them.
+    streak: Option<Streak>,
+    /// Commits since the last fence.
     commits: usize,
+}
+
+/// Fences of the deciding producer, in one generation and without calm in between.
+#[derive(Debug)]
+struct Streak {
+    generation: Generation,
+    since: Monotonic,
+    fences: usize,
+}
+
+/// A producer was fenced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fence {
+    pub(super) slot: Slot,
+    /// The group's when the transaction was formed that met it.
+    pub(super) generation: Generation,
+    pub(super) at: Monotonic,
 }
 
 /// Since when a worker has its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It has not committed anything since it started.
+    /// It has not committed in calm since it started.
     Newcomer,
     /// It has, so it was there before whoever fences it.
     Settled,
@@ -45,19 +70,20 @@ pub(super) enum Standing {
 
 impl Default for Twin {
     fn default() -> Self {
-        Self { standing: Standing::Newcomer, fences: 0, commits: 0 }
+        Self { standing: Standing::Newcomer, streak: None, commits: 0 }
     }
 }
 
 impl Twin {
     pub(super) fn committed(&mut self) {
+        self.commits = self.commits.saturating_add(1);
+        if self.commits < CALM {
+            return;
+        }
+        self.streak = None;
         match self.standing {
             Standing::Newcomer => self.standing = Standing::Settled,
             Standing::Settled | Standing::Leaving => {}
-        }
-        self.commits = self.commits.saturating_add(1);
-        if self.commits >= CALM {
-            self.fences = 0;
         }
     }
 
@@ -65,19 +91,24 @@ impl Twin {
         self.standing = Standing::Leaving;
     }
 
-    /// A producer was fenced. Says after how many fences this worker has to end, where it has to; its producer must not be
-    /// made anew then.
-    pub(super) fn fenced(&mut self, slot: Slot, twins: Twins) -> Option<usize> {
-        match (twins, slot) {
-            (Twins::Group, Slot::First | Slot::Second) | (Twins::Fences, Slot::Second) => return None,
-            (Twins::Fences, Slot::First) => {}
+    /// Says after how many fences this worker has to end, where it has to; its producer must not be made anew then.
+    pub(super) fn fenced(&mut self, fence: Fence, twins: Twins) -> Option<usize> {
+        match (twins, fence.slot) {
+            (Twins::Group, _) | (_, Slot::Second) => return None,
+            (Twins::Fences | Twins::GroupWithin(_), Slot::First) => {}
         }
-        self.fences = self.fences.saturating_add(1);
         self.commits = 0;
-        let most = match self.standing {
-            Standing::Newcomer | Standing::Leaving => 1,
-            Standing::Settled => FENCES,
+        let Fence { generation, at, slot: _ } = fence;
+        let known = self.streak.take().filter(|streak| streak.generation == generation);
+        let streak = self.streak.insert(known.unwrap_or(Streak { generation, since: at, fences: 0 }));
+        streak.fences = streak.fences.saturating_add(1);
+        let go_on = streak.fences >= FENCES;
+        let ends = match (twins, self.standing) {
+            (Twins::Fences, Standing::Newcomer | Standing::Leaving) => true,
+            (Twins::Fences, Standing::Settled) => go_on,
+            (Twins::GroupWithin(session), _) => go_on && at.since(streak.since) > session,
+            (Twins::Group, _) => false,
         };
-        (self.fences >= most).then_some(self.fences)
+        ends.then_some(streak.fences)
     }
 }

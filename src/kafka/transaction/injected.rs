@@ -20,7 +20,7 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::*;
-use crate::core::event::{AbortCause, Target, TaskCommit, Write};
+use crate::core::event::{AbortCause, Generation, Target, TaskCommit, Write};
 use crate::core::position::{Epoch, Founding, Going, Lane, Offset, Sequence, TierIndex, WriterId};
 use crate::kafka::{fixture, settings};
 use crate::telemetry::metrics::Metrics;
@@ -160,7 +160,8 @@ impl Rig {
     }
 
     fn transact(&self, running: &Running, number: u64, values: &[&[u8]]) -> Answer {
-        let group = GroupMetadata(self.outsider.group_metadata().unwrap());
+        let group =
+            GroupMetadata { snapshot: self.outsider.group_metadata().unwrap(), generation: Generation(1) };
         running.transactor.transact(Box::new(transaction(number, values)), group);
         running.answers.recv_timeout(PATIENCE).unwrap()
     }

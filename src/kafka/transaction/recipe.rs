@@ -9,7 +9,9 @@ use rdkafka::TopicPartitionList;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::Offset as ClientOffset;
 
-use crate::core::event::{AbortCause, Flaw, Slot, Suspects, Target, Transaction, TransactionResult, Write};
+use crate::core::event::{
+    AbortCause, Flaw, Generation, Slot, Suspects, Target, Transaction, TransactionResult, Write,
+};
 use crate::core::position::{Lane, LaneMark, Partition, TopicName};
 use crate::fail_point::fail_point;
 use crate::kafka::group::GroupMetadata;
@@ -51,7 +53,7 @@ impl Work {
         fail_point!(BeforeBegin);
         match self.prepare(producer, transaction, group, clock) {
             Ok(()) => Ok(self.commit(slot)),
-            Err(fault) => Ok(self.give_up(slot, fault, clock)),
+            Err(fault) => Ok(self.give_up(slot, fault, clock, group.generation)),
         }
     }
 
@@ -99,12 +101,12 @@ impl Work {
                     Err(SendError::QueueFull) => self.settle(producer, transaction, bound)?,
                     // The client would commit without this record.
                     Err(SendError::Failed(code)) => {
-                        let cause = self.cause(producer, transaction, (index, write), code);
-                        return Err(Fault::Abort(cause, Wear::Sound));
                         if producer.transaction_error().is_some() {
                             // It was doomed meanwhile: what it has taken before tells by whom.
                             self.settle(producer, transaction, bound)?;
                         }
+                        let cause = self.cause(producer, transaction, (index, write), code);
+                        return Err(Fault::Abort(cause, Wear::Sound));
                     }
                 }
             }
@@ -192,8 +194,6 @@ impl Work {
         }
     }
 
-    /// The first target of a transaction that plainly cannot be written, and why; none where the brokers do not answer.
-    fn obstacle(&self, producer: &Producer, transaction: &Transaction) -> Option<(Target, String)> {
     /// The target of a transaction that the coordinator did not take into it, where the client said which.
     fn not_added(&self, producer: &Producer, transaction: &Transaction) -> Option<Target> {
         let refused = producer.not_added();
@@ -203,6 +203,8 @@ impl Work {
         })
     }
 
+    /// The first target of a transaction that plainly cannot be written, and why; none where the brokers do not answer.
+    fn obstacle(&self, producer: &Producer, transaction: &Transaction) -> Option<(Target, String)> {
         let mut states = BTreeMap::new();
         for write in &transaction.writes {
             let state = match states.entry(write.target) {
@@ -279,10 +281,16 @@ impl Work {
     }
 
     /// Ends a transaction whose commit was never sent.
-    fn give_up(&mut self, slot: Slot, fault: Fault, clock: Stopwatch) -> TransactionResult {
+    fn give_up(
+        &mut self,
+        slot: Slot,
+        fault: Fault,
+        clock: Stopwatch,
+        generation: Generation,
+    ) -> TransactionResult {
         let fenced = |detail| {
             let worn = (RemakeCause::Fenced, detail);
-            (TransactionResult::Fenced { slot, after: clock.elapsed() }, Some(worn))
+            (TransactionResult::Fenced { slot, after: clock.elapsed(), generation }, Some(worn))
         };
         let (result, worn) = match fault {
             Fault::Abort(cause, wear) => match (self.abort(slot), wear) {

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use rdkafka::consumer::{BaseConsumer, Consumer, DefaultConsumerContext};
 
 use super::{Answer, Patience, Transactor, TransactorSettings};
-use crate::core::event::{Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write};
+use crate::core::event::{
+    Generation, Target, TaskCommit, Transaction, TransactionId, TransactionResult, Write,
+};
 use crate::core::position::{
     CommitMark, Epoch, Founding, Going, Lane, Offset, Partition, Sequence, TierIndex, TopicName, WriterId,
 };
@@ -73,7 +75,7 @@ impl Rig {
     }
 
     fn group(&self) -> GroupMetadata {
-        GroupMetadata(self.member.group_metadata().unwrap())
+        GroupMetadata { snapshot: self.member.group_metadata().unwrap(), generation: Generation(1) }
     }
 
     fn transact(&self, transaction: Transaction) -> TransactionResult {

@@ -42,7 +42,7 @@ impl Happening for TransactionEnded<'_> {
                     "transaction aborted"
                 );
             }
-            TransactionResult::Fenced { after, slot: _ } => {
+            TransactionResult::Fenced { after, slot: _, generation: _ } => {
                 series.fenced.inc();
                 warn!(pipeline = t.pipeline, worker = t.worker, records, ?after, "transaction fenced");
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::core::event::{Slot, TransactionResult};
+use redrive::core::event::{Generation, Slot, TransactionResult};
 
 use super::cluster::transactions::Ending;
 use super::plan::Micro;
@@ -15,7 +15,9 @@ impl World {
     pub(crate) fn fenced(&mut self, slot: usize) {
         let after = self.now.saturating_sub(self.job(slot).begun);
         let turn = self.job(slot).turn;
-        let result = TransactionResult::Fenced { slot: [Slot::First, Slot::Second][turn], after };
+        let formed_in = self.job(slot).membership.map_or(0, |membership| membership.generation);
+        let generation = Generation(i32::try_from(formed_in).unwrap_or(i32::MAX));
+        let result = TransactionResult::Fenced { slot: [Slot::First, Slot::Second][turn], after, generation };
         match self.bug {
             // It takes the id back whatever the core makes of it.
             Some(Bug::TwinTakesIdBack) => self.fence(slot, turn),

@@ -106,7 +106,11 @@ fn a_blocked_task_commits_its_offsets_again_and_stays_blocked() {
 }
 
 fn fenced(slot: Slot) -> TransactionResult {
-    TransactionResult::Fenced { slot, after: Duration::from_millis(5) }
+    fenced_in(1, slot)
+}
+
+fn fenced_in(generation: i32, slot: Slot) -> TransactionResult {
+    TransactionResult::Fenced { slot, after: Duration::from_millis(5), generation: Generation(generation) }
 }
 
 fn ends_for(worker: &Worker) -> Option<usize> {
@@ -116,18 +120,22 @@ fn ends_for(worker: &Worker) -> Option<usize> {
     })
 }
 
-/// Has a record that waits for its commit, after one that was committed.
+/// Has a record that waits for its commit, after ten that were committed.
 fn settled_worker(flow: impl Fn(&mut Flow)) -> Worker {
     let mut policy = once(policy(&[]));
     flow(&mut policy.flow);
     let mut worker = Worker::running(policy);
-    worker.fetch(Lane::Source, vec![record(0, "a")]);
-    worker.answer(done());
-    worker.end(TransactionResult::Committed);
-    worker.fetch(Lane::Source, vec![record(1, "b")]);
+    (0..10).for_each(|offset| commit(&mut worker, offset));
+    worker.fetch(Lane::Source, vec![record(10, "b")]);
     worker.answer(done());
     worker.others.clear();
     worker
+}
+
+fn commit(worker: &mut Worker, offset: i64) {
+    worker.fetch(Lane::Source, vec![record(offset, "a")]);
+    worker.answer(done());
+    worker.end(TransactionResult::Committed);
 }
 
 #[test]
@@ -263,9 +271,42 @@ fn the_first_of_two_twins_ends_after_five_fences_with_hardly_a_commit_in_between
 }
 
 #[test]
+fn a_twin_that_is_started_again_and_again_never_ends_the_first() {
+    let mut worker = settled_worker(|_| {});
+    let mut offset = 10;
+    for life in 1..100 {
+        // It is met before it has joined, or after, and the first commits but once meanwhile.
+        worker.wait(60_000);
+        worker.end(fenced_in(if life % 2 == 0 { life } else { life + 1 }, Slot::First));
+        worker.wait(100);
+        worker.end(TransactionResult::Committed);
+        offset += 1;
+        worker.fetch(Lane::Source, vec![record(offset, "b")]);
+        worker.answer(done());
+        assert_eq!(ends_for(&worker), None, "life {life}");
+    }
+    // One that stays goes on fencing it in one generation.
+    for _ in 0..5 {
+        worker.wait(60_000);
+        worker.end(fenced_in(1_000, Slot::First));
+    }
+    assert_eq!(ends_for(&worker), Some(5));
+}
+
+#[test]
+fn one_that_has_hardly_committed_is_the_later_of_two() {
+    let mut worker = Worker::running(once(policy(&[])));
+    (0..9).for_each(|offset| commit(&mut worker, offset));
+    worker.fetch(Lane::Source, vec![record(9, "b")]);
+    worker.answer(done());
+    worker.end(fenced(Slot::First));
+    assert_eq!(ends_for(&worker), Some(1));
+}
+
+#[test]
 fn fences_with_calm_in_between_end_nothing() {
     let mut worker = settled_worker(|_| {});
-    for offset in 1..200 {
+    for offset in 10..200 {
         worker.wait(100);
         worker.end(if offset % 11 == 1 { fenced(Slot::First) } else { TransactionResult::Committed });
         worker.fetch(Lane::Source, vec![record(offset + 1, "b")]);
@@ -293,13 +334,28 @@ fn where_the_group_tells_twins_apart_a_fence_ends_nothing() {
 }
 
 #[test]
+fn what_the_group_does_not_end_within_a_session_the_fences_do() {
+    let session = Duration::from_secs(15);
+    let mut worker = settled_worker(|flow| flow.twins = Twins::GroupWithin(session));
+    let mut fences = 0;
+    while ends_for(&worker).is_none() {
+        worker.wait(2_500);
+        worker.end(fenced(Slot::First));
+        fences += 1;
+        assert!(fences < 100, "for ever");
+    }
+    assert_eq!(ends_for(&worker), Some(8), "the first after more than 15 s");
+}
+
+#[test]
 fn a_transaction_that_the_broker_gave_up_is_not_a_twin() {
     let mut worker = Worker::running(policy(&[]));
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     worker.answer(done());
     for _ in 0..5 {
         worker.wait(5_000);
-        worker.end(TransactionResult::Fenced { slot: Slot::First, after: Duration::from_secs(10) });
+        let (after, generation) = (Duration::from_secs(10), Generation(1));
+        worker.end(TransactionResult::Fenced { slot: Slot::First, after, generation });
     }
     worker.wait(5_000);
     worker.end(TransactionResult::Committed);
