@@ -32,6 +32,11 @@ impl Epochs {
         self.lock().get(&partition) == Some(&epoch)
     }
 
+    /// Whether a task has a valid epoch: it was taken over, and since then neither given back nor lost.
+    pub(crate) fn owns(&self, partition: Partition) -> bool {
+        self.lock().contains_key(&partition)
+    }
+
     /// Every step under the lock is whole, so a thread that panicked while it held it left nothing half done.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Partition, Epoch>> {
         self.valid.lock().unwrap_or_else(PoisonError::into_inner)

@@ -236,3 +236,30 @@ fn a_request_to_a_task_or_topic_that_is_not_there_is_written_nowhere() {
     assert!(stderr.contains("partition `7` is missing"), "{stderr}");
     assert!(kafka.read(pipeline.control.name.as_str()).is_empty());
 }
+
+/// Between the moment when a task is told where its lanes begin and the one when it begins.
+#[test]
+fn a_control_lane_that_is_back_before_its_task_has_begun_is_read() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).property("topic.metadata.refresh.interval.ms", "\"1000\"");
+    let topology = draft.made(kafka);
+    let pipeline = topology.pipelines.first().unwrap();
+    let control = pipeline.control.name.as_str();
+    let file = |name: &str| std::env::temp_dir().join(format!("redrive-{control}-{name}"));
+    let (started, begins) = (file("started"), file("begins"));
+    let orders =
+        format!("between-slots=park({}),before-commit=park({})", started.display(), begins.display());
+    let (process, words) = Binary::heard_to(&draft.text(kafka), 0, &orders);
+    eventually("its topics were looked at", || started.exists());
+    kafka.delete(control);
+    std::fs::remove_file(&started).unwrap();
+    eventually("the start of its task is about to be committed", || begins.exists());
+    eventually("the lane is gone", || words.said().contains("the topic of a lane is gone"));
+
+    kafka.create(control, 1, &[]);
+    eventually("the lane is back", || words.said().contains("the topic of a lane is back"));
+    std::fs::remove_file(&begins).unwrap();
+    ask(kafka, pipeline, 0, &["1-1-1".to_owned()]);
+    eventually("the request is answered", || !answers(kafka, pipeline).is_empty());
+    assert_eq!(process.end().code(), Some(0), "{}", words.said());
+}

@@ -43,9 +43,18 @@ impl Binary {
 
     /// Starts it on the text of a topology, and keeps what it says.
     pub(crate) fn heard(topology: &str, instance: u32) -> (Self, Words) {
+        Self::heard_with(topology, instance, "warn", &[])
+    }
+
+    /// As [`Self::heard`], with orders at fail points; it says more.
+    pub(crate) fn heard_to(topology: &str, instance: u32, orders: &str) -> (Self, Words) {
+        Self::heard_with(topology, instance, "info", &[(VARIABLE, orders)])
+    }
+
+    fn heard_with(topology: &str, instance: u32, level: &str, variables: &[(&str, &str)]) -> (Self, Words) {
         let words = NamedTempFile::new().expect("a file");
-        let process = Self::run_with(topology, instance, &[], words.reopen().expect("the same file").into());
-        (process, Words(words))
+        let stderr = words.reopen().expect("the same file").into();
+        (Self::run_at(level, topology, instance, variables, stderr), Words(words))
     }
 
     /// Starts it on the text of a topology, with a calendar that is `skew` milliseconds ahead.
@@ -59,11 +68,15 @@ impl Binary {
     }
 
     fn run_with(topology: &str, instance: u32, variables: &[(&str, &str)], stderr: Stdio) -> Self {
+        Self::run_at("warn", topology, instance, variables, stderr)
+    }
+
+    fn run_at(level: &str, topology: &str, instance: u32, variables: &[(&str, &str)], stderr: Stdio) -> Self {
         let mut file = NamedTempFile::new().expect("a file");
         file.write_all(topology.as_bytes()).expect("write the topology");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
         command
-            .args(["run", "--log-level", "warn", "--instance", &instance.to_string(), "-f"])
+            .args(["run", "--log-level", level, "--instance", &instance.to_string(), "-f"])
             .arg(file.path())
             .envs(variables.iter().copied());
         let child = command.stdin(Stdio::null()).stderr(stderr).spawn().expect("run redrive");

@@ -106,8 +106,10 @@ impl Worker {
     ///
     /// With the topic the broker has forgotten the group's offset: then the lane begins at the beginning. Where it has not,
     /// the task stays stopped as a whole, so that the log does not grow.
-    fn begin_anew(&mut self, LaneId { partition, lane }: LaneId) -> Result<(), WorkerError> {
-        if self.reading.position(LaneId { partition, lane }).is_none() {
+    ///
+    /// Nor is a task left alone whose lanes are not open yet: where they begin may have been found out before.
+    fn begin_anew(&mut self, LaneId { partition, lane: _ }: LaneId) -> Result<(), WorkerError> {
+        if !self.epochs.owns(partition) {
             return Ok(());
         }
         self.close(partition)?;
