@@ -35,6 +35,9 @@ struct Notes {
     membership: AtomicU8,
     outside_since: AtomicU64,
     blocked: AtomicU32,
+    name_until: AtomicU64,
+    /// Held only to copy, once per transaction.
+    transacting: Mutex<Option<Transacting>>,
     /// What tasks ask a person to type. Rarely written, and held only to copy.
     asks: Mutex<BTreeMap<Partition, String>>,
 }
@@ -58,6 +61,8 @@ impl Health {
             membership: AtomicU8::new(JOINING),
             outside_since: AtomicU64::new(millis(now)),
             blocked: AtomicU32::new(0),
+            name_until: AtomicU64::new(0),
+            transacting: Mutex::new(None),
             asks: Mutex::new(BTreeMap::new()),
         };
         Self(Arc::new(Shared { workers: workers.into_iter().map(notes).collect(), fatal: OnceLock::new() }))
@@ -134,6 +139,16 @@ impl WorkerHealth {
         });
     }
 
+    /// It waits for its name in the group until then; to be told with [`BlockedBy::MemberName`].
+    pub fn waits_for_name(&self, until: Monotonic) {
+        self.note(|notes| notes.name_until.store(millis(until), Ordering::Relaxed));
+    }
+
+    /// What the worker's transactor is at; `None`: nothing.
+    pub fn transacting(&self, at: Option<Transacting>) {
+        self.note(|notes| *notes.transacting.lock().unwrap_or_else(PoisonError::into_inner) = at);
+    }
+
     /// A task waits until a person types this command.
     pub fn asks(&self, task: Partition, command: String) {
         self.note(|notes| drop(notes.asks().insert(task, command)));
@@ -170,6 +185,8 @@ impl Notes {
                 _ => Membership::Joining,
             },
             blocked: BlockedBy::ALL.into_iter().filter(|by| blocked & bit(*by) != 0).collect(),
+            name_until: moment(self.name_until.load(Ordering::Relaxed)),
+            transacting: *self.transacting.lock().unwrap_or_else(PoisonError::into_inner),
             asks: self.asks().values().cloned().collect(),
         }
     }
@@ -209,8 +226,30 @@ pub struct Worker {
     pub membership: Membership,
     /// What keeps its tasks from going on.
     pub blocked: Vec<BlockedBy>,
+    /// Until when it waits for its name, where that blocks it.
+    pub name_until: Monotonic,
+    /// What its transactor is at.
+    pub transacting: Option<Transacting>,
     /// The commands that its tasks wait for.
     pub asks: Vec<String>,
+}
+
+/// A transaction that a worker's transactor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transacting {
+    /// Since then.
+    pub since: Monotonic,
+    /// When the transactor last said that its calls of the client return.
+    pub heard: Monotonic,
+    /// `transaction-timeout` of the pipeline.
+    pub timeout: Duration,
+}
+
+impl Transacting {
+    /// Older than this it is told: the broker has given it up long before.
+    pub const fn late_after(&self) -> Duration {
+        self.timeout.saturating_mul(2)
+    }
 }
 
 /// Whether a worker's loop turns.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use crate::admin::health::{Membership, Pulse, Snapshot, Worker};
-use crate::core::time::Monotonic;
+use crate::admin::health::{Membership, Pulse, Snapshot, Transacting, Worker};
+use crate::core::time::{Monotonic, in_words};
 use crate::telemetry::blocked::BlockedBy;
 
 /// A worker that has not finished a turn of its loop for this long is stuck. Its loop waits 100 ms at most.
@@ -14,6 +14,13 @@ const LONGEST_TURN: Duration = Duration::from_secs(10);
 /// A worker whose start has said nothing for this long is stuck. While it waits for brokers it says every few seconds that
 /// it does; before that, all topics are looked at, each within 15 s.
 const LONGEST_START: Duration = Duration::from_secs(300);
+
+/// A transactor that has said nothing for so many transaction timeouts is stuck in a call of the client: all the waits of a
+/// transaction, one after another, take fewer. Whatever the timeout, it has [`LEAST_STUCK`].
+const STUCK: u32 = 10;
+
+/// Not even a transactor whose transactions are to be short is given up before.
+const LEAST_STUCK: Duration = Duration::from_secs(600);
 
 /// A worker may be without an assignment for this long, as during a rebalance, and still count as ready.
 const LONGEST_UNASSIGNED: Duration = Duration::from_secs(60);
@@ -44,10 +51,19 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Whether every worker's loop turns, or is about to. If not, only a restart helps.
+/// Whether every worker's loop turns, or is about to, and the client answers its transactor. If not, only a restart helps.
 pub fn live(snapshot: &Snapshot, now: Monotonic) -> Verdict {
     let mut verdict = Verdict::default();
-    for Worker { name, pulse, .. } in &snapshot.workers {
+    for Worker { name, pulse, transacting, .. } in &snapshot.workers {
+        if let Some(Transacting { heard, timeout, .. }) = transacting
+            && now.since(*heard) > timeout.saturating_mul(STUCK).max(LEAST_STUCK)
+        {
+            let seconds = now.since(*heard).as_secs();
+            let what = format!(
+                "worker `{name}` has had no answer of the Kafka client to its transaction for {seconds} s"
+            );
+            verdict.against.push(what);
+        }
         match pulse {
             Pulse::Starting { last } if now.since(*last) > LONGEST_START => {
                 let seconds = now.since(*last).as_secs();
@@ -87,6 +103,16 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
             }
             Membership::Outside { .. } | Membership::Member { .. } => {}
         }
+        if let Some(transacting) = &worker.transacting
+            && now.since(transacting.since) > transacting.late_after()
+        {
+            let seconds = now.since(transacting.since).as_secs();
+            let timeout = in_words(transacting.timeout);
+            verdict.notes.push(format!(
+                "worker `{name}` has a transaction under way for {seconds} s, and all its tasks wait for that \
+                 (`transaction-timeout` is {timeout})"
+            ));
+        }
         for by in &worker.blocked {
             match by {
                 BlockedBy::Broker => verdict.against.push(format!("worker `{name}` reaches no broker")),
@@ -94,6 +120,13 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                     verdict
                         .notes
                         .push(format!("worker `{name}` has tasks that wait: their source cannot be read"));
+                }
+                BlockedBy::MemberName => {
+                    let seconds = worker.name_until.since(now).as_secs();
+                    verdict.notes.push(format!(
+                        "worker `{name}` waits for its name in the group: another process has it, or had it and its \
+                         session is not over; after {seconds} s at most it has it or ends"
+                    ));
                 }
                 BlockedBy::PositionsStale => {
                     let text = "has tasks that wait for a person (positions-stale)";

@@ -41,6 +41,8 @@ pub(crate) struct Source {
     /// What the group gave us, whether begun or not.
     held: BTreeSet<Partition>,
     admission: Admission,
+    /// What nobody was told of yet.
+    name_taken: Option<NameTaken>,
     asked_back: AskedBack,
 }
 
@@ -62,10 +64,40 @@ struct Member {
 /// Whether the group has taken the member in.
 #[derive(Clone, Copy, Debug)]
 enum Admission {
-    /// Not yet; asked since then, and by this client since the second.
-    Asked(Stopwatch, Stopwatch),
+    /// Not yet.
+    Asked {
+        since: Stopwatch,
+        /// By this client.
+        last: Stopwatch,
+        name: Name,
+    },
     /// It has given it partitions, or none.
     Granted,
+}
+
+/// Whether somebody else has the member's name.
+#[derive(Clone, Copy, Debug)]
+enum Name {
+    /// Nobody is known to.
+    Free,
+    Taken,
+}
+
+/// The group does not take this process in under its name: another one has it, or had it and its session goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameTaken {
+    /// The name.
+    pub(crate) name: String,
+    /// For how long it is asked for.
+    pub(crate) within: Duration,
+    /// The client's words.
+    pub(crate) detail: String,
+}
+
+impl Admission {
+    fn asked() -> Self {
+        Self::Asked { since: Stopwatch::start(), last: Stopwatch::start(), name: Name::Free }
+    }
 }
 
 impl Member {
@@ -100,13 +132,14 @@ impl Source {
     ) -> Result<Self, ClientError> {
         let member = Member { name: name.to_owned(), kafka: kafka.clone(), pipeline: pipeline.clone(), wake };
         let reader = member.subscribe()?;
-        let admission = Admission::Asked(Stopwatch::start(), Stopwatch::start());
+        let admission = Admission::asked();
         Ok(Self {
             reader,
             member,
             topic: pipeline.source.clone(),
             held: BTreeSet::new(),
             admission,
+            name_taken: None,
             asked_back: AskedBack::Nothing,
         })
     }
@@ -154,18 +187,30 @@ impl Source {
     /// The name is taken (KIP-848): by the process before this one, which was killed and whose session goes on, or by one
     /// that lives. Which of the two, time tells. A client that was turned away stays so: it is made anew.
     fn ask_again(&mut self, detail: String) -> Result<(), ClientError> {
-        let Admission::Asked(since, last) = self.admission else {
+        let Admission::Asked { since, mut last, name } = self.admission else {
             return Err(self.member.twin(detail));
         };
-        let session = self.member.pipeline.workers.session_timeout;
-        if since.left_of(session.saturating_add(NAME_TAKEN_SLACK)).is_none() {
+        let within = self.member.pipeline.workers.session_timeout.saturating_add(NAME_TAKEN_SLACK);
+        if since.left_of(within).is_none() {
             return Err(self.member.twin(detail));
+        }
+        match name {
+            Name::Free => {
+                self.name_taken = Some(NameTaken { name: self.member.name.clone(), within, detail });
+            }
+            Name::Taken => {}
         }
         if last.left_of(NAME_TAKEN_PAUSE).is_none() {
             self.reader = self.member.subscribe()?;
-            self.admission = Admission::Asked(since, Stopwatch::start());
+            last = Stopwatch::start();
         }
+        self.admission = Admission::Asked { since, last, name: Name::Taken };
         Ok(())
+    }
+
+    /// Takes what is to be told of a name that is taken; told once.
+    pub(crate) fn take_name_taken(&mut self) -> Option<NameTaken> {
+        self.name_taken.take()
     }
 
     /// See [`Reader::take_outage`].

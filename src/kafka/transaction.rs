@@ -58,6 +58,11 @@ pub(crate) enum Answer {
         /// How it ended.
         result: TransactionResult,
     },
+    /// To [`Transactor::read_back`], before its answer: it was tried in vain, and is tried again.
+    NotYet {
+        /// Which transaction is in doubt.
+        transaction: TransactionId,
+    },
     /// To [`Transactor::read_back`].
     ReadBack {
         /// Which transaction was in doubt.
@@ -209,11 +214,13 @@ impl Work {
                 Job::Transact(transaction, group) => self
                     .carry_out(&transaction, &group)
                     .map(|result| Answer::Transacted { transaction: transaction.id, result }),
-                Job::ReadBack(transaction, partitions) => match self.marks_of(&partitions) {
-                    Ok(Some(marks)) => Ok(Answer::ReadBack { transaction, marks }),
-                    Ok(None) => return,
-                    Err(fatal) => Err(fatal),
-                },
+                Job::ReadBack(transaction, partitions) => {
+                    match self.marks_of(&partitions, &mut || answer(Answer::NotYet { transaction })) {
+                        Ok(Some(marks)) => Ok(Answer::ReadBack { transaction, marks }),
+                        Ok(None) => return,
+                        Err(fatal) => Err(fatal),
+                    }
+                }
             };
             match answered {
                 Ok(answered) => answer(answered),
@@ -230,6 +237,7 @@ impl Work {
     fn marks_of(
         &mut self,
         partitions: &[Partition],
+        not_yet: &mut dyn FnMut(),
     ) -> Result<Option<Vec<(Partition, Option<CommitMark>)>>, Fatal> {
         loop {
             // The order matters: a producer made anew has ended the transaction in doubt, one way or the other, and only
@@ -247,6 +255,7 @@ impl Work {
             if self.ending.load(Ordering::Relaxed) {
                 return Ok(None);
             }
+            not_yet();
             thread::sleep(PAUSE);
         }
     }

@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::admin::health::WorkerHealth;
+use crate::admin::health::{Transacting, WorkerHealth};
 use crate::core::event::{Part, Report, StopReason, TransactionResult};
 use crate::core::position::{Lane, Offset, Partition};
 use crate::core::record::Record;
 use crate::core::time::Monotonic;
 use crate::kafka::lookup::Loss;
 use crate::kafka::reader::LaneId;
+use crate::kafka::source::NameTaken;
 use crate::runtime::clock::Clock;
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
     APPLY, AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade,
-    LaneVanished, PartitionsFollowed, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, Reported,
-    TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted, TimePassed, TooFewPartitions,
-    TransactionEnded, WorkerStarted, WorkerStopped,
+    LaneVanished, MemberNameGiven, MemberNameTaken, PartitionsFollowed, Rebalance, RebalanceSeen,
+    RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted,
+    TimePassed, TooFewPartitions, TransactionEnded, TransactionLate, WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -33,6 +34,15 @@ pub(super) struct Account {
     tasks: BTreeMap<Partition, Taken>,
     blocked: BTreeMap<(BlockedBy, Stop), BTreeSet<Partition>>,
     passed: Monotonic,
+    name: Name,
+}
+
+/// Whether the group lets this worker have its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    /// For all that is known.
+    Ours,
+    Taken,
 }
 
 /// What of a task does not go on.
@@ -55,7 +65,8 @@ struct Taken {
 impl Account {
     pub(super) fn new(telemetry: Arc<Telemetry>, health: WorkerHealth, clock: Clock) -> Self {
         let passed = clock.now().mono;
-        Self { telemetry, health, clock, tasks: BTreeMap::new(), blocked: BTreeMap::new(), passed }
+        let (tasks, blocked) = (BTreeMap::new(), BTreeMap::new());
+        Self { telemetry, health, clock, tasks, blocked, passed, name: Name::Ours }
     }
 
     /// For those who tell from other threads.
@@ -94,6 +105,7 @@ impl Account {
 
     /// The group gave partitions; none is an assignment, too.
     pub(super) fn assigned(&mut self, partitions: &[Partition]) {
+        self.named();
         let since = self.clock.now().mono;
         self.telemetry.emit(RebalanceSeen { kind: Rebalance::Assigned, partitions });
         let restoring = |partition: &Partition| (*partition, Taken { state: TaskState::Restoring, since });
@@ -227,6 +239,16 @@ impl Account {
         self.telemetry.emit(TransactionEnded { result, records, took });
     }
 
+    /// What the transactor is at.
+    pub(super) fn transacting(&self, at: Option<Transacting>) {
+        self.health.transacting(at);
+    }
+
+    /// A transaction takes long.
+    pub(super) fn transaction_late(&self, age: Duration) {
+        self.telemetry.emit(TransactionLate { age });
+    }
+
     /// The core reports.
     pub(super) fn reported(&mut self, mut report: Report) {
         // The core may still speak of tasks that have left: nothing would ever tell that they go on.
@@ -261,6 +283,27 @@ impl Account {
     /// The brokers do not let this worker read, or be in its group.
     pub(super) fn access_refused(&self, detail: &str) {
         self.telemetry.emit(AccessRefused { detail });
+    }
+
+    /// The group does not take this worker in yet: its name is taken.
+    pub(super) fn name_taken(&mut self, taken: &NameTaken) {
+        let now = self.clock.now().mono;
+        self.name = Name::Taken;
+        self.health.blocked(BlockedBy::MemberName);
+        self.health.waits_for_name(now.plus(taken.within));
+        let NameTaken { name, within, detail } = taken;
+        self.telemetry.emit(MemberNameTaken { name, within: *within, detail, now });
+    }
+
+    /// The group has taken it in.
+    fn named(&mut self) {
+        match std::mem::replace(&mut self.name, Name::Ours) {
+            Name::Ours => {}
+            Name::Taken => {
+                self.health.unblocked(BlockedBy::MemberName);
+                self.telemetry.emit(MemberNameGiven { now: self.clock.now().mono });
+            }
+        }
     }
 
     /// No broker answers.

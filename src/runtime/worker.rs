@@ -30,8 +30,10 @@ mod carry;
 mod group;
 mod lanes;
 mod start;
+mod watch;
 
 pub(super) use start::Parts;
+use watch::{Ended, Watch};
 
 /// The consumers are served at least this often, well within every timeout of the group's protocol.
 const SERVE_EVERY: Duration = Duration::from_millis(100);
@@ -96,6 +98,7 @@ pub(crate) struct Worker {
     account: Account,
     /// The transaction that the transactor has.
     under_way: Option<UnderWay>,
+    watch: Watch,
     reach: Reach,
 }
 
@@ -155,6 +158,7 @@ impl Worker {
             }
             self.serve()?;
             self.account.turn();
+            self.watch_transaction();
             if self.processor.poll_timeout(self.clock.now()) == Some(Duration::ZERO) {
                 self.due.push_back(Event::Tick);
             }
@@ -200,7 +204,9 @@ impl Worker {
                 fail_point!(ResultArrived);
                 self.transacted(transaction, result);
             }
+            Note::Transactor(Answer::NotYet { transaction: _ }) => self.goes_on(),
             Note::Transactor(Answer::ReadBack { transaction, marks }) => {
+                self.ended(Ended::Answered);
                 self.due.push_back(Event::ReadBack { transaction, marks });
             }
             Note::Transactor(Answer::Fatal { detail }) => {
@@ -278,6 +284,12 @@ impl Worker {
             self.under_way.take_if(|under_way| under_way.id == transaction)
         {
             self.account.transacted(&result, records, self.clock.now().mono.since(since));
+        }
+        match result {
+            // Its marks are read next.
+            TransactionResult::Unknown => self.goes_on(),
+            TransactionResult::Committed => self.ended(Ended::Answered),
+            TransactionResult::Aborted(_) | TransactionResult::Fenced { .. } => self.ended(Ended::GivenUp),
         }
         self.due.push_back(Event::Transacted { transaction, result });
     }

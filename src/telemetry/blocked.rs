@@ -31,6 +31,8 @@ pub enum BlockedBy {
     Partitions,
     /// No broker answers.
     Broker,
+    /// The group does not let the worker have its name yet.
+    MemberName,
 }
 
 impl BlockedBy {
@@ -46,6 +48,7 @@ impl BlockedBy {
         Self::PositionsStale,
         Self::Partitions,
         Self::Broker,
+        Self::MemberName,
     ];
 
     /// Its place in [`BlockedBy::ALL`].
@@ -61,6 +64,7 @@ impl BlockedBy {
             Self::PositionsStale => 7,
             Self::Partitions => 8,
             Self::Broker => 9,
+            Self::MemberName => 10,
         }
     }
 
@@ -77,6 +81,7 @@ impl BlockedBy {
             Self::PositionsStale => "positions-stale",
             Self::Partitions => "partitions",
             Self::Broker => "broker",
+            Self::MemberName => "member-name",
         }
     }
 }

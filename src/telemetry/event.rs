@@ -24,9 +24,10 @@ pub use task::{
     LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,
     TaskWaits, TasksCounted,
 };
-pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded};
+pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded, TransactionLate};
 pub use worker::{
-    AccessRefused, BrokerFound, BrokerLost, FatalError, TimePassed, WorkerStarted, WorkerStopped,
+    AccessRefused, BrokerFound, BrokerLost, FatalError, MemberNameGiven, MemberNameTaken, TimePassed,
+    WorkerStarted, WorkerStopped,
 };
 
 /// Something that is logged and counted by [`Telemetry::emit`].

@@ -1,5 +1,6 @@
 //! Both protocols of a group, with members of either kind: what moves between processes has one fate.
 
+use crate::probe::Probes;
 use crate::process::eventually;
 use crate::scene::{Plan, Scene};
 use crate::size;
@@ -118,4 +119,30 @@ fn a_static_member_of_the_protocol_consumer_waits_for_its_session_and_takes_its_
     let (unpinned, resumed) = killed_and_started(|draft| is_static(draft.protocol("consumer")));
     println!("consumer, static: unpinned after {unpinned:.2} s, resumed after {resumed:.2} s");
     assert!(resumed < 6.0 + 20.0, "a session takes 6 s: {resumed} s");
+}
+
+#[test]
+fn whoever_waits_for_a_name_that_is_taken_says_so_once_and_until_it_has_it() {
+    let probes = Probes::somewhere();
+    let mut scene =
+        Scene::with(|draft| is_static(draft.tiers(&["500ms"]).protocol("consumer")).listen(probes.address()));
+    let first = scene.run(0);
+    scene.send(200, Plan::mixed);
+    scene.drain();
+    first.kill();
+
+    let (second, words) = scene.run_heard(0);
+    let noted = "waits for its name in the group";
+    eventually("it is noted", || probes.says("/ready", 503, noted));
+    scene.send(200, Plan::mixed);
+    scene.drain();
+    eventually("nothing is noted", || probes.ask("/ready").is_some_and(|said| said.text == "ok\n"));
+    let counted = probes.ask("/metrics").unwrap().text;
+    let waited = |line: &str| line.contains("by=\"member-name\"") && !line.ends_with(" 0");
+    assert!(counted.lines().any(waited), "{counted}");
+    let told = "the group has a member of this name";
+    assert_eq!(words.said().matches(told).count(), 1, "{}", words.said());
+    assert_eq!(second.end().code(), Some(0));
+    let report = scene.audit();
+    assert!(report.is_clean(), "{report}");
 }

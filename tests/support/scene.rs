@@ -132,6 +132,11 @@ impl Scene {
         Binary::heard(&self.text, instance)
     }
 
+    /// As [`Self::run_heard`], with orders at fail points.
+    pub(crate) fn run_heard_to(&self, instance: u32, orders: &str) -> (Binary, Words) {
+        Binary::heard_to(&self.text, instance, orders)
+    }
+
     pub(crate) fn output(&self) -> &str {
         self.pipeline.output.as_ref().unwrap().as_str()
     }

@@ -127,3 +127,41 @@ fn a_task_that_waits_for_a_person_notes_what_to_type_until_it_goes_on() {
     first.asks_nothing(Partition(3));
     assert!(!ready(&health.snapshot(), at(100)).to_string().contains("resume"));
 }
+
+#[test]
+fn a_transaction_that_takes_long_is_noted_and_one_that_the_client_never_ends_fails_the_probe_of_life() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(0);
+    let transacting = |since, heard, timeout| {
+        let timeout = Duration::from_secs(timeout);
+        first.transacting(Some(Transacting { since: at(since), heard: at(heard), timeout }));
+    };
+    let both = |now| {
+        first.beat(at(now));
+        second.beat(at(now));
+        (live(&health.snapshot(), at(now)), ready(&health.snapshot(), at(now)).to_string())
+    };
+    transacting(1_000, 1_000, 10);
+    assert_eq!(both(1_020).1, "ok\n");
+    let (live, ready) = both(1_021);
+    assert!(live.is_good(), "{live}");
+    let noted = "ok\nworker `payments/0` has a transaction under way for 21 s, and all its tasks wait for that \
+                 (`transaction-timeout` is 10s)\n";
+    assert_eq!(ready, noted, "a restart is too early");
+    assert!(both(1_600).0.is_good());
+    let stuck = "worker `payments/0` has had no answer of the Kafka client to its transaction for 601 s\n";
+    assert_eq!(both(1_601).0.to_string(), stuck);
+
+    // Brokers are away for a day: the outcome is asked for again and again.
+    transacting(1_000, 87_400, 10);
+    assert!(both(87_401).0.is_good());
+    // The longest transactions that brokers take.
+    transacting(1_000, 1_000, 900);
+    assert!(both(10_000).0.is_good());
+    assert!(!both(10_001).0.is_good());
+
+    first.transacting(None);
+    let (live, ready) = both(20_000);
+    assert_eq!((live.to_string().as_str(), ready.as_str()), ("ok\n", "ok\n"));
+}

@@ -57,7 +57,9 @@ impl Worker {
     /// The group's metadata is captured here, where group changes are served, so that it fits the batch.
     fn transact(&mut self, transaction: Box<Transaction>) {
         let (id, records) = (transaction.id, transaction.records);
-        self.under_way = Some(UnderWay { id, records, since: self.clock.now().mono });
+        let since = self.clock.now().mono;
+        self.under_way = Some(UnderWay { id, records, since });
+        self.begun(since);
         if let Some(group) = self.reading.source.metadata() {
             fail_point!(Formed);
             self.transactor.transact(transaction, group);

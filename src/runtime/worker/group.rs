@@ -23,6 +23,9 @@ impl Worker {
         for change in self.reading.source.serve()? {
             self.changed(change)?;
         }
+        if let Some(taken) = self.reading.source.take_name_taken() {
+            self.account.name_taken(&taken);
+        }
         for detail in [self.reading.source.take_refusals(), self.reading.tiers.take_refusals()].concat() {
             self.account.access_refused(&detail);
         }

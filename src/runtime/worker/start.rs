@@ -19,7 +19,7 @@ use crate::runtime::inbox::{Channel, Note, Wakes};
 use crate::runtime::panic::AbortOnPanic;
 use crate::runtime::patience::Starting;
 use crate::runtime::reading::Reading;
-use crate::runtime::worker::{Reach, Worker, WorkerError, WorkerSettings};
+use crate::runtime::worker::{Reach, Watch, Worker, WorkerError, WorkerSettings};
 
 /// What a worker is given besides its settings.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ impl Worker {
             settings,
             account,
             under_way: None,
+            watch: Watch::default(),
             reach: Reach::Found,
         })
     }

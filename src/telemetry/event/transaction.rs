@@ -60,6 +60,25 @@ impl Happening for TransactionEnded<'_> {
     }
 }
 
+/// A transaction takes far longer than the broker lets it.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionLate {
+    /// Since it was formed.
+    pub age: Duration,
+}
+
+impl Happening for TransactionLate {
+    fn tell(self, t: &Telemetry) {
+        warn!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            age = ?self.age,
+            "a transaction has been under way for long and all tasks of the worker wait for it: the coordinator does not \
+             answer, or a call of the Kafka client hangs, which /live tells in time"
+        );
+    }
+}
+
 /// Why a producer was made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemakeCause {

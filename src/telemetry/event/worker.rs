@@ -1,9 +1,11 @@
 //! The life of a worker, and whether brokers answer it.
 
+use std::time::Duration;
+
 use tracing::{error, info, warn};
 
 use crate::core::event::StopReason;
-use crate::core::time::Monotonic;
+use crate::core::time::{Monotonic, in_words};
 use crate::telemetry::Telemetry;
 use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::Happening;
@@ -84,6 +86,50 @@ impl Happening for AccessRefused<'_> {
             detail = self.detail,
             "the brokers refuse access: READ is needed on the pipeline's topics and its group; tasks wait until it is granted"
         );
+    }
+}
+
+/// The group does not take the worker in under its name yet.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberNameTaken<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// For how long it is asked for.
+    pub within: Duration,
+    /// The client's words.
+    pub detail: &'a str,
+    /// When.
+    pub now: Monotonic,
+}
+
+impl Happening for MemberNameTaken<'_> {
+    fn tell(self, t: &Telemetry) {
+        t.pass(self.now);
+        t.blocked_clock().block_whole(BlockedBy::MemberName);
+        warn!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            name = self.name,
+            within = in_words(self.within),
+            detail = self.detail,
+            "the group has a member of this name: the process before this one was killed and its session is not over, or another \
+             process has its instance; asked again until then, and given up after it"
+        );
+    }
+}
+
+/// It has taken it in.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberNameGiven {
+    /// When.
+    pub now: Monotonic,
+}
+
+impl Happening for MemberNameGiven {
+    fn tell(self, t: &Telemetry) {
+        t.pass(self.now);
+        t.blocked_clock().unblock_whole(BlockedBy::MemberName);
+        info!(pipeline = t.pipeline, worker = t.worker, "the group has taken the member in");
     }
 }
 
