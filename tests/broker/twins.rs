@@ -20,7 +20,7 @@ fn parted(kind: impl FnOnce(Draft) -> Draft) -> Parted {
     let mut scene = Scene::with(|draft| kind(draft.tiers(&["500ms"])));
     let (mut first, first_words) = scene.run_heard(0);
     scene.send(size::records(2_000), Plan::mixed);
-    scene.next_commit();
+    scene.at_work("the first is settled", |scene| scene.transactions() > 12);
     let (mut second, second_words) = scene.run_heard(0);
     let mut ends = Vec::new();
     scene.at_work("one of the two ends", |_| {
@@ -87,7 +87,7 @@ fn with_the_protocol_consumer_the_later_of_two_static_members_ends_and_the_other
 fn a_later_process_that_is_started_again_and_again_never_ends_the_first_however_little_there_is_to_do() {
     let mut scene = Scene::with(|draft| draft.tiers(&["500ms"]));
     let (mut first, words) = scene.run_heard(0);
-    scene.send(200, Plan::mixed);
+    scene.at_work("the first is settled", |scene| scene.transactions() > 12);
     scene.drain();
     for life in 1..=7 {
         let (mut later, later_words) = scene.run_heard(0);

@@ -41,12 +41,17 @@ pub(crate) fn share(kafka: &Kafka, group: &str, count: usize) -> bool {
 
 /// Which workers have last committed the partitions of a topic: each names itself in what it commits.
 pub(crate) fn writers(kafka: &Kafka, group: &str, topic: &str, partitions: i32) -> BTreeSet<u64> {
+    let marks = marks(kafka, group, topic, partitions).expect("the group's offsets");
+    marks.into_iter().map(|mark| mark.writer.0).collect()
+}
+
+/// What the last commits of the partitions of a topic say about themselves; `None` while the group's coordinator is being found.
+pub(crate) fn marks(kafka: &Kafka, group: &str, topic: &str, partitions: i32) -> Option<Vec<CommitMark>> {
     let consumer: BaseConsumer = kafka.config().set("group.id", group).create().expect("make a client");
     let mut list = TopicPartitionList::new();
     list.add_partition_range(topic, 0, partitions - 1);
-    let committed = consumer.committed_offsets(list, PATIENCE).expect("the group's offsets");
-    let marks = committed.elements().into_iter().filter_map(|element| element.metadata().parse().ok());
-    marks.map(|mark: CommitMark| mark.writer.0).collect()
+    let committed = consumer.committed_offsets(list, PATIENCE).ok()?;
+    Some(committed.elements().into_iter().filter_map(|element| element.metadata().parse().ok()).collect())
 }
 
 /// How many partitions of its one topic an assignment holds.

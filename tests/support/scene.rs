@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::binary::{Binary, Words};
 use crate::found::{self, Isolation};
-use crate::group::writers;
+use crate::group::{marks, writers};
 use crate::handler::{Answer, HttpHandler, told};
 use crate::ledger::{Report, audit};
 use crate::process::eventually;
@@ -152,6 +152,12 @@ impl Scene {
     /// The workers that have last committed the source's partitions.
     pub(crate) fn writers(&self) -> BTreeSet<u64> {
         writers(self.kafka, &self.pipeline.group, self.pipeline.source.as_str(), PARTITIONS)
+    }
+
+    /// How many transactions there were, at least.
+    pub(crate) fn transactions(&self) -> u64 {
+        let marks = marks(self.kafka, &self.pipeline.group, self.pipeline.source.as_str(), PARTITIONS);
+        marks.iter().flatten().map(|mark| mark.sequence.0).max().unwrap_or_default()
     }
 
     /// Whether every record has its fate.

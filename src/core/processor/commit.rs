@@ -270,7 +270,7 @@ impl Processor {
         match result {
             TransactionResult::Committed => {
                 self.pace.most_bytes = self.pace.most_bytes.saturating_mul(2).min(MOST_BYTES);
-                self.pace.twin.committed();
+                self.pace.twin.committed(now.mono);
                 self.resolve(|_| true, now);
             }
             TransactionResult::Aborted(cause) => self.aborted(&cause, now),

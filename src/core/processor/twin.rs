@@ -20,6 +20,8 @@
 //!
 //! Two that were both there first go on fencing each other in one generation.
 
+use std::time::Duration;
+
 use crate::core::event::{Generation, Slot};
 use crate::core::policy::Twins;
 use crate::core::time::Monotonic;
@@ -27,15 +29,18 @@ use crate::core::time::Monotonic;
 /// So many fences in one generation, with hardly a commit in between, end a worker that was there first.
 const FENCES: usize = 5;
 /// So many commits in a row show that the last fence was not one of two that go on fencing each other: the slower of them has
-/// one or two before it is fenced again. A worker that has not had as many is the later one: whoever was there first may not
-/// have had anything to commit since it came.
+/// one or two before it is fenced again.
 const CALM: usize = 10;
+/// A worker that has had neither calm nor so long since its first commit is the later one: whoever was there first may not have
+/// had anything to commit since it came.
+const PROBATION: Duration = Duration::from_secs(60);
 
 /// What a worker knows of another one that has its identity.
 #[derive(Debug)]
 pub(super) struct Twin {
     standing: Standing,
     streak: Option<Streak>,
+    first_commit: Option<Monotonic>,
     /// Commits since the last fence.
     commits: usize,
 }
@@ -60,7 +65,7 @@ pub(super) struct Fence {
 /// Since when a worker has its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It has not committed in calm since it started.
+    /// It has not committed in calm, nor long ago.
     Newcomer,
     /// It has, so it was there before whoever fences it.
     Settled,
@@ -70,17 +75,22 @@ pub(super) enum Standing {
 
 impl Default for Twin {
     fn default() -> Self {
-        Self { standing: Standing::Newcomer, streak: None, commits: 0 }
+        Self { standing: Standing::Newcomer, streak: None, first_commit: None, commits: 0 }
     }
 }
 
 impl Twin {
-    pub(super) fn committed(&mut self) {
+    pub(super) fn committed(&mut self, now: Monotonic) {
+        self.first_commit.get_or_insert(now);
         self.commits = self.commits.saturating_add(1);
         if self.commits < CALM {
             return;
         }
         self.streak = None;
+        self.settle();
+    }
+
+    fn settle(&mut self) {
         match self.standing {
             Standing::Newcomer => self.standing = Standing::Settled,
             Standing::Settled | Standing::Leaving => {}
@@ -99,6 +109,9 @@ impl Twin {
         }
         self.commits = 0;
         let Fence { generation, at, slot: _ } = fence;
+        if self.first_commit.is_some_and(|first| at.since(first) >= PROBATION) {
+            self.settle();
+        }
         let known = self.streak.take().filter(|streak| streak.generation == generation);
         let streak = self.streak.insert(known.unwrap_or(Streak { generation, since: at, fences: 0 }));
         streak.fences = streak.fences.saturating_add(1);

@@ -294,13 +294,16 @@ fn a_twin_that_is_started_again_and_again_never_ends_the_first() {
 }
 
 #[test]
-fn one_that_has_hardly_committed_is_the_later_of_two() {
-    let mut worker = Worker::running(once(policy(&[])));
-    (0..9).for_each(|offset| commit(&mut worker, offset));
-    worker.fetch(Lane::Source, vec![record(9, "b")]);
-    worker.answer(done());
-    worker.end(fenced(Slot::First));
-    assert_eq!(ends_for(&worker), Some(1));
+fn one_that_has_hardly_committed_and_not_long_ago_is_the_later_of_two() {
+    for (commits, millis, ends) in [(9, 59_999, Some(1)), (1, 60_000, None), (10, 0, None)] {
+        let mut worker = Worker::running(once(policy(&[])));
+        (0..commits).for_each(|offset| commit(&mut worker, offset));
+        worker.fetch(Lane::Source, vec![record(commits, "b")]);
+        worker.answer(done());
+        worker.wait(millis);
+        worker.end(fenced(Slot::First));
+        assert_eq!(ends_for(&worker), ends, "{commits} commits, the first {millis} ms ago");
+    }
 }
 
 #[test]
