@@ -254,10 +254,9 @@ fn a_control_lane_that_is_back_before_its_task_has_begun_is_read() {
     kafka.delete(control);
     std::fs::remove_file(&started).unwrap();
     eventually("the start of its task is about to be committed", || begins.exists());
-    eventually("the lane is gone", || words.said().contains("the topic of a lane is gone"));
-
     kafka.create(control, 1, &[]);
-    eventually("the lane is back", || words.said().contains("the topic of a lane is back"));
+    // The topics are looked at every 3 s; nothing tells that a task had nothing to begin anew.
+    std::thread::sleep(std::time::Duration::from_secs(5));
     std::fs::remove_file(&begins).unwrap();
     ask(kafka, pipeline, 0, &["1-1-1".to_owned()]);
     eventually("the request is answered", || !answers(kafka, pipeline).is_empty());
