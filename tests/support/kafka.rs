@@ -92,9 +92,12 @@ impl Kafka {
         script(&self.within, "restart", &self.folder, &[]);
     }
 
-    /// What it has logged since it was started last.
+    /// What it has logged, up to now and since it was started first.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("node-1/log")).expect("the broker's log")
+        let read = |name| std::fs::read_to_string(self.folder.join("node-1").join(name));
+        // There is none before it is started again.
+        let before = read("log.before").unwrap_or_default();
+        before + &read("log").expect("the broker's log")
     }
 
     /// Makes a topic with a name of its own that begins with `prefix`.
