@@ -102,9 +102,12 @@ impl Rig {
 
     /// The values that a reader of committed records finds.
     fn values(&self, target: Target) -> Vec<String> {
-        let found = self.broker.read(self.topic(target));
-        found.into_iter().map(|found| String::from_utf8(found.value.unwrap_or_default()).unwrap()).collect()
+        texts(self.broker.read(self.topic(target)))
     }
+}
+
+fn texts(found: Vec<broker::Found>) -> Vec<String> {
+    found.into_iter().map(|found| String::from_utf8(found.value.unwrap_or_default()).unwrap()).collect()
 }
 
 /// A member of the pipeline's group that owns all partitions.
