@@ -55,6 +55,8 @@ fn one_of_two_processes_is_killed_and_every_record_has_one_fate() {
     eventually("every record has its fate", || {
         kafka.read(output).len() + kafka.read(dead).len() >= records.len()
     });
+    readback::committed_to_the_ends(kafka.bootstrap(), &pipeline.group, &topics)
+        .unwrap_or_else(|error| panic!("{error:#}"));
     assert_eq!(first.end().code(), Some(0));
     assert_eq!(second.end().code(), Some(0));
 

@@ -6,7 +6,7 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::found::client;
-use crate::ledger::{Drained, Kind};
+use crate::ledger::Kind;
 use crate::process::eventually;
 use crate::readback;
 use crate::support::{Kafka, PATIENCE};
@@ -47,7 +47,6 @@ fn a_worker_that_loses_goes_back_and_leaves_a_transaction_open_is_watched_doing_
     let topics = readback::topics(pipeline).unwrap();
     let mut rules = readback::rules(pipeline);
     rules.longest_open = 500;
-    rules.drained = Drained::ToTheEnd;
     let group = client(kafka.bootstrap()).set("group.id", &pipeline.group).create().expect("a consumer");
     let bad = Bad { group, source: pipeline.source.to_string() };
     kafka.produce(&bad.source, Some(0), &[(None, Some(b"one")), (None, Some(b"two"))]);

@@ -14,6 +14,7 @@ use crate::ledger::Role;
 use crate::load::Load;
 use crate::process::Process;
 use crate::progress::{Progress, grouped};
+use crate::readback;
 use crate::show::Interrupted;
 use crate::stage::Stage;
 use crate::watching::Watching;
@@ -107,7 +108,9 @@ impl<'a> Act<'a> {
             "every record has its fate, {:.0} s after the processes were started",
             begun.elapsed().as_secs_f64()
         ));
-        Ok(first_call.map(|first| first.elapsed()))
+        let took = first_call.map(|first| first.elapsed());
+        readback::committed_to_the_ends(bootstrap, &self.stage.group, &self.stage.topics)?;
+        Ok(took)
     }
 
     /// Tells both processes to stop and waits until they have drained.

@@ -3,16 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use redrive::topology::model::Pipeline;
 
 use crate::ends::Asker;
 use crate::found::{self, Found, Isolation, client};
-use crate::ledger::{
-    Commit, Cut, Drained, Ends, History, Offsets, Order, OutputValue, Role, Rules, Seen, Start,
-};
+use crate::ledger::{Commit, Cut, Ends, History, Offsets, Order, OutputValue, Role, Rules, Seen, Start};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What a loaded broker takes to end a transaction that timed out.
@@ -43,10 +41,38 @@ pub(crate) fn rules(pipeline: &Pipeline) -> Rules {
         output: OutputValue::AsSource,
         order: Order::FirstTries,
         cut: Cut::Drained,
-        drained: Drained::ToTheLastRecord,
         offsets: Offsets::Stay,
         longest_open: millis(&(policy.flow.transaction_timeout + NOTICED_WITHIN)),
     }
+}
+
+/// Waits until the group has committed its lanes to their ends, once nothing is left to do: an idle worker commits past the
+/// markers of the last transactions by itself. To be asked before the processes are told to end.
+pub(crate) fn committed_to_the_ends(bootstrap: &str, group: &str, topics: &[(Role, String)]) -> Result<()> {
+    let lanes: Vec<_> = topics.iter().filter(|(role, _)| role.is_lane()).cloned().collect();
+    let asker = Asker::new(bootstrap, group, &lanes)?;
+    let until = now() + PATIENCE;
+    loop {
+        // A coordinator may move meanwhile: then it is asked again.
+        match asker.ends().and_then(|ends| Ok(behind(&ends, &asker.commits()?))) {
+            Ok(behind) if behind.is_empty() => return Ok(()),
+            Ok(_) | Err(_) if now() < until => thread::sleep(Duration::from_millis(100)),
+            Ok(behind) => {
+                bail!("not committed to the ends within {} s: {}", PATIENCE.as_secs(), behind.join(", "))
+            }
+            Err(error) => return Err(error.context("asking whether the group has committed to the ends")),
+        }
+    }
+}
+
+/// The lanes that are not committed to their ends, and by how much.
+fn behind(ends: &[Ends], commits: &[Commit]) -> Vec<String> {
+    let lag = |ends: &Ends| {
+        let own = commits.iter().find(|own| (own.role, own.partition) == (ends.role, ends.partition));
+        let next = own.map_or(ends.start, |own| own.offset);
+        (next < ends.end).then(|| format!("{:?}/{} at `{next}` of `{}`", ends.role, ends.partition, ends.end))
+    };
+    ends.iter().filter_map(lag).collect()
 }
 
 /// Everything that lies in the topics, and what the group has committed of it, once all transactions have ended.

@@ -165,9 +165,12 @@ impl Scene {
         self.kafka.read(self.output()).len() + self.kafka.read(self.dead_letters()).len() >= self.sent
     }
 
-    /// Waits until every record has its fate.
+    /// Waits until every record has its fate, and the group has committed to the ends.
     pub(crate) fn drain(&self) {
         eventually("every record has its fate", || self.is_drained());
+        let topics = readback::topics(&self.pipeline).unwrap();
+        readback::committed_to_the_ends(self.kafka.bootstrap(), &self.pipeline.group, &topics)
+            .unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// Waits for something that is so only while there is work, and sends more where all is done before it was seen.

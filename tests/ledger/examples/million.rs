@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use redrive_ledger::{Commit, Cut, Drained, Ledger, Offsets, Order, OutputValue, Role, Rules, Seen, Start};
+use redrive_ledger::{Commit, Cut, Ledger, Offsets, Order, OutputValue, Role, Rules, Seen, Start};
 
 const PARTITIONS: i32 = 12;
 const DELAY: i64 = 1_000;
@@ -77,7 +77,6 @@ fn rules() -> Rules {
         output: OutputValue::AsSource,
         order: Order::FirstTries,
         cut: Cut::Drained,
-        drained: Drained::ToTheLastRecord,
         offsets: Offsets::Stay,
         longest_open: 10_000,
     }

@@ -28,7 +28,7 @@ pub use kind::{Finding, Kind};
 pub use ledger::Ledger;
 pub use print::Tally;
 pub use report::{Lateness, Report};
-pub use rules::{Cut, Drained, Offsets, Order, OutputValue, Rules};
+pub use rules::{Cut, Offsets, Order, OutputValue, Rules};
 pub use watch::{Next, Watch};
 
 /// Checks a history against what the pipeline promises.

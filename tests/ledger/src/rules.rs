@@ -19,8 +19,6 @@ pub struct Rules {
     pub order: Order,
     /// When the records were read.
     pub cut: Cut,
-    /// How far the group must have committed after the drain.
-    pub drained: Drained,
     /// Whether committed offsets may be gone.
     pub offsets: Offsets,
     /// While it runs: the longest that a transaction may be open, or the offset of a visible fate may take to become
@@ -55,15 +53,6 @@ pub enum Cut {
     Running,
     /// Nothing may be left.
     Drained,
-}
-
-/// How far the group must have committed after the drain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drained {
-    /// Past the last record; markers of transactions may follow.
-    ToTheLastRecord,
-    /// To the end of the partition, markers included: a lag of zero for everybody who looks.
-    ToTheEnd,
 }
 
 /// Whether committed offsets may be gone.

@@ -21,6 +21,7 @@ use super::stage::Stage;
 use super::subject::Subject;
 use crate::cluster::Cluster;
 use crate::handler::HttpHandler;
+use crate::readback;
 
 /// Between two looks around.
 const LOOK: Duration = Duration::from_millis(100);
@@ -110,6 +111,12 @@ impl Round<'_> {
         flow.go(self, &handler)?;
         let took = begun.elapsed();
         let Flow { sender, fleet, mut done, mut surprises, .. } = flow;
+        let group = self.subject.group(&stage);
+        if *self.subject == Subject::Redrive
+            && let Err(error) = to_the_ends(&stage, &group)
+        {
+            surprises.push(format!("{error:#}"));
+        }
         let unplanned = fleet.end()?;
         surprises.extend(unplanned.surprises);
         if let Err(error) = self.cluster.wait_until_stable() {
@@ -117,11 +124,15 @@ impl Round<'_> {
         }
         (self.tell)("reading everything back");
         done.records = sender.sent();
-        let group = self.subject.group(&stage);
         let books = Books::close(&stage, &group, &handler, done.records)?;
         stage.strike(&runtime)?;
         Ok(Outcome { done, books, surprises, gave_up: unplanned.gave_up, took })
     }
+}
+
+fn to_the_ends(stage: &Stage, group: &str) -> Result<()> {
+    let topics = readback::topics(&stage.pipeline).context("the pipeline has no output")?;
+    readback::committed_to_the_ends(&stage.bootstrap, group, &topics)
 }
 
 /// A round while records flow.

@@ -1,6 +1,6 @@
 //! A small history to plant faults in: five source records, one for each way that a record can go.
 
-use redrive_ledger::{Commit, Cut, Drained, History, Offsets, Order, OutputValue, Role, Rules, Seen, Start};
+use redrive_ledger::{Commit, Cut, History, Offsets, Order, OutputValue, Role, Rules, Seen, Start};
 
 pub(super) const FIRST_TRY: &str = "orders/0/0";
 pub(super) const FAILS_ONCE: &str = "orders/0/1";
@@ -18,7 +18,6 @@ pub(super) fn rules() -> Rules {
         output: OutputValue::AsSource,
         order: Order::FirstTries,
         cut: Cut::Drained,
-        drained: Drained::ToTheEnd,
         offsets: Offsets::Stay,
         longest_open: 10_000,
     }
