@@ -37,7 +37,7 @@ pub enum BlockedBy {
 
 impl BlockedBy {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Output,
         Self::Tier,
         Self::DeadLetter,
