@@ -361,6 +361,10 @@ impl Processor {
                     }
                 }
             }
+            // Meanwhile a lane may have passed what stood behind its records.
+            if task.has_passed() {
+                self.pace.hinted.insert(partition);
+            }
             if task.phase == Phase::Starting {
                 begun.push(partition);
             }

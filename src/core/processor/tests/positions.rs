@@ -157,6 +157,16 @@ fn a_lane_that_has_records_in_hand_passes_what_is_behind_them_with_them() {
 }
 
 #[test]
+fn what_a_lane_passes_while_its_last_records_are_in_a_transaction_is_committed_after_it() {
+    let mut worker = Worker::running(policy(&[]));
+    worker.fetch(Lane::Source, vec![record(0, "a")]);
+    worker.answer(done());
+    pass(&mut worker, Lane::Source, 2);
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(1), "formed before that");
+    assert_eq!(source_offset(&worker.end(TransactionResult::Committed)), Offset(2));
+}
+
+#[test]
 fn a_task_that_goes_back_has_not_passed_what_it_drops() {
     let mut worker = Worker::running(once(policy(&[5])));
     let tier = Lane::Tier(TierIndex(0));
