@@ -25,6 +25,8 @@ pub struct Policy {
     pub outputs: Outputs,
     /// Where the identity of a source record comes from.
     pub identity: IdentityPolicy,
+    /// What belongs together, and what may overtake what.
+    pub order: OrderPolicy,
     /// The tries inside one delivery.
     pub in_place: InPlace,
     /// The tiers and how often the last is repeated.
@@ -116,6 +118,77 @@ pub struct IdentityPolicy {
     pub event_id: Option<HeaderName>,
     /// The header with the operation id. Absent here: the event id. Absent on the record: `no-operation-id`.
     pub operation_id: Option<HeaderName>,
+}
+
+/// What belongs together, and what may overtake what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrderPolicy {
+    /// What the records of one order have in common.
+    pub key: OrderKey,
+    /// What keeps an older version from following a newer one.
+    pub guard: Guard,
+}
+
+/// What the records of one order have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderKey {
+    /// The key of the record.
+    #[default]
+    Record,
+    /// The partition: everything in it is one order.
+    Partition,
+}
+
+/// What keeps an older version from following a newer one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Guard {
+    /// Nothing: versions are not looked at.
+    #[default]
+    None,
+    /// Only a version newer than the newest applied one is handled.
+    Latest(Latest),
+}
+
+/// How `guard = "latest"` judges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latest {
+    /// Where the version stands; the first that exists counts. Never empty.
+    pub version: Vec<VersionSource>,
+    /// What becomes of another value under the version that is applied.
+    pub equal: Equal,
+    /// What a tombstone without a version counts as.
+    pub tombstone: TombstoneVersion,
+    /// Where records that are stale go, beside being dropped.
+    pub stale_output: Option<TopicName>,
+}
+
+/// Where a version stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VersionSource {
+    /// In a header, as a decimal number or as an RFC 3339 time, which counts in milliseconds.
+    Header(HeaderName),
+}
+
+/// What becomes of another value under the version that is applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Equal {
+    /// It is a dead letter, `version-conflict`.
+    #[default]
+    Conflict,
+    /// It is handled.
+    Apply,
+    /// It is dropped as a duplicate.
+    Drop,
+}
+
+/// What a tombstone without a version counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TombstoneVersion {
+    /// A dead letter, `no-version`.
+    #[default]
+    DeadLetter,
+    /// The version after the applied one.
+    Next,
 }
 
 /// The tries inside one delivery.
@@ -219,6 +292,7 @@ pub(crate) mod tests {
                 .collect(),
             outputs: Outputs { main: Some(TopicName::new("orders.done")), named: Vec::new() },
             identity: IdentityPolicy::default(),
+            order: OrderPolicy::default(),
             in_place: InPlace {
                 executions: 3,
                 base: Duration::from_millis(100),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
+use crate::core::policy::{
+    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Twins, UnknownOutcome,
+};
 use crate::core::position::TopicName;
 use crate::topology::model::{
     Cleanup, HandlerSpec, Http, Kafka, Membership, OwnTopic, Passthrough, Pipeline, Protocol, Start, Tier,
@@ -53,6 +55,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
             tiers: delays.map(|(label, _)| TopicName::new(&format!("t.{name}.retry.{label}"))).to_vec(),
             outputs: Outputs { main: Some(TopicName::new(&format!("{name}.out"))), named: Vec::new() },
             identity: IdentityPolicy::default(),
+            order: OrderPolicy::default(),
             in_place: InPlace {
                 executions: 1,
                 base: Duration::from_millis(100),

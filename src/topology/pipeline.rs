@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 use toml::value::Datetime;
 
-use crate::core::policy::{IdentityPolicy, Outputs, Policy};
+use crate::core::policy::{IdentityPolicy, OrderPolicy, Outputs, Policy};
 use crate::core::position::TopicName;
 use crate::core::record::HeaderName;
 use crate::topology::code::Code;
@@ -82,6 +82,7 @@ pub(crate) fn read(
                 named: outputs.iter().map(|(name, topic)| (name.clone(), topic.clone())).collect(),
             },
             identity,
+            order: OrderPolicy::default(),
             in_place: retry.in_place,
             ladder: ladder?,
             deadline: retry.deadline?,

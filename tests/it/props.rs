@@ -16,7 +16,9 @@ use redrive::core::headers::{
 };
 use redrive::core::history::{self, History};
 use redrive::core::outcome::Verdict;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
+use redrive::core::policy::{
+    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Twins, UnknownOutcome,
+};
 use redrive::core::position::{
     CommitMark, Founding, Going, LaneMark, Offset, OffsetRange, Origin, Partition, Sequence, TopicId,
     TopicName, WriterId,
@@ -127,6 +129,7 @@ fn policy(ladder: Ladder) -> Policy {
         tiers: ladder.delays.iter().map(|_| TopicName::new("tier")).collect(),
         outputs: Outputs::default(),
         identity: IdentityPolicy::default(),
+        order: OrderPolicy::default(),
         in_place: InPlace { executions: 1, base: DAY, cap: DAY, budget: DAY },
         ladder,
         deadline: DAY,

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use redrive::core::envelope::{DeliveryId, Envelope, Identity, Life};
 use redrive::core::event::Delivery;
 use redrive::core::outcome::{Cause, Failure, Outcome};
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
+use redrive::core::policy::{
+    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Twins, UnknownOutcome,
+};
 use redrive::core::position::{Epoch, Lane, Offset, Origin, Partition, TopicName};
 use redrive::core::record::{Header, HeaderName};
 use redrive::core::time::Timestamp;
@@ -52,6 +54,7 @@ fn policy() -> Policy {
         tiers: Vec::new(),
         outputs: Outputs::default(),
         identity: IdentityPolicy::default(),
+        order: OrderPolicy::default(),
         in_place: InPlace { executions: 1, base: LONG, cap: LONG, budget: LONG },
         ladder: Ladder { delays: Vec::new(), last_tier_repeats: 1 },
         deadline: LONG,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::event::Target;
-use redrive::core::policy::{Flow, IdentityPolicy, InPlace, Ladder, Outputs, Policy, Twins, UnknownOutcome};
+use redrive::core::policy::{
+    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Twins, UnknownOutcome,
+};
 use redrive::core::position::{TierIndex, TopicName};
 use redrive::core::record::{HeaderName, Record};
 
@@ -307,6 +309,7 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
         tiers: (0..tiers).map(|tier| TopicName::new(&topic_name(Topic::Tier(TierIndex::at(tier))))).collect(),
         outputs: Outputs { main: Some(TopicName::new(&topic_name(Topic::Output))), named: Vec::new() },
         identity: IdentityPolicy { event_id: header(EVENT_ID), operation_id: header(OPERATION_ID) },
+        order: OrderPolicy::default(),
         in_place: InPlace {
             executions: *random.pick(&[1, 1, 2, 3]),
             base: random.millis(10, 200),
