@@ -9,6 +9,7 @@ pub mod classify;
 pub mod control;
 pub mod envelope;
 pub mod event;
+pub mod guard;
 pub mod headers;
 pub mod history;
 pub mod invariant;

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+mod rfc3339;
+
+pub(crate) use rfc3339::days_from_civil;
+
 /// Milliseconds since the Unix epoch, as Kafka stamps records. May be negative or far away: it comes from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
@@ -11,6 +15,12 @@ impl Timestamp {
     /// The time `millis` milliseconds after the Unix epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
+    }
+
+    /// The time that an RFC 3339 text spells, such as `2024-05-01T00:00:00.25+02:00`; `None` where it is no such text.
+    /// What is finer than a millisecond is cut off, towards the past. A leap second counts as the second behind it.
+    pub fn from_rfc3339(text: &[u8]) -> Option<Self> {
+        rfc3339::parse(text)
     }
 
     /// Milliseconds since the Unix epoch.

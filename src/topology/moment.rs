@@ -2,7 +2,7 @@
 
 use toml::value::{Datetime, Offset};
 
-use crate::core::time::Timestamp;
+use crate::core::time::{Timestamp, days_from_civil};
 
 /// The time in milliseconds since the epoch; `None` without a date, a time or an offset.
 pub(crate) fn timestamp(moment: &Datetime) -> Option<Timestamp> {
@@ -15,17 +15,6 @@ pub(crate) fn timestamp(moment: &Datetime) -> Option<Timestamp> {
     let hours = days * 24 + i64::from(time.hour);
     let seconds = (hours * 60 + i64::from(time.minute) - minutes) * 60 + i64::from(time.second.unwrap_or(0));
     Some(Timestamp::from_millis(seconds * 1_000 + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000)))
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar
-/// (<https://howardhinnant.github.io/date_algorithms.html#days_from_civil>, for years from 0).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]
