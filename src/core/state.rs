@@ -6,8 +6,13 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub use applied::{Applied, applied_key};
+
+mod applied;
+
 use crate::core::position::{Founding, Offset, TopicId, TopicName};
 use crate::core::time::Timestamp;
+use applied::APPLIED;
 
 /// The kind of a lane's position.
 const POSITION: &[u8] = b"p";
@@ -16,13 +21,20 @@ const POSITION_FORMAT: u8 = 1;
 
 /// One record of the state topic, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StateEntry {
+pub enum StateEntry<'a> {
     /// Where a lane stood.
     Position {
         /// The word of the lane: `source`, `control`, `retry.5s`.
         lane: String,
         /// Its position; `None` where the entry was deleted.
         position: Option<LanePosition>,
+    },
+    /// What of a key is applied.
+    Applied {
+        /// The order key.
+        key: &'a [u8],
+        /// What of it is applied; `None` where the entry was deleted.
+        applied: Option<Applied<'a>>,
     },
     /// Of a kind that this version does not know.
     Unknown,
@@ -70,11 +82,23 @@ pub enum BadStateEntry {
         /// The length of the value.
         length: usize,
     },
+    /// The value of what is applied of a key.
+    #[error(
+        "what is applied of the key `{}` cannot be read: format `{format}`, `{length}` bytes", key.escape_ascii()
+    )]
+    Applied {
+        /// The order key.
+        key: Vec<u8>,
+        /// The number of its format.
+        format: u8,
+        /// The length of the value.
+        length: usize,
+    },
 }
 
-impl StateEntry {
+impl<'a> StateEntry<'a> {
     /// Reads one record of the state topic.
-    pub fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, BadStateEntry> {
+    pub fn read(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Result<Self, BadStateEntry> {
         let mut rest = Rest(key.unwrap_or_default());
         match rest.part().ok_or(BadStateEntry::Key)? {
             POSITION => {
@@ -88,6 +112,17 @@ impl StateEntry {
                     })?),
                 };
                 Ok(Self::Position { lane, position })
+            }
+            APPLIED => {
+                let key = rest.part().filter(|_| rest.0.is_empty()).ok_or(BadStateEntry::Key)?;
+                let applied = match value {
+                    None => None,
+                    Some(value) => Some(Applied::read(value).ok_or_else(|| {
+                        let format = value.first().copied().unwrap_or_default();
+                        BadStateEntry::Applied { key: key.to_vec(), format, length: value.len() }
+                    })?),
+                };
+                Ok(Self::Applied { key, applied })
             }
             _ => Ok(Self::Unknown),
         }

@@ -111,13 +111,15 @@ impl Reading {
                 self.positions.insert(lane, Ok(position));
             }
             Ok(StateEntry::Position { lane, position: None }) => drop(self.positions.remove(&lane)),
-            Ok(StateEntry::Unknown) => {}
+            Ok(StateEntry::Applied { .. } | StateEntry::Unknown) => {}
             Err(BadStateEntry::Key) => tracing::debug!("a key of the state topic is not redrive's"),
             Err(bad @ BadStateEntry::Position { .. }) => {
                 if let BadStateEntry::Position { lane, .. } = &bad {
                     self.positions.insert(lane.clone(), Err(bad));
                 }
             }
+            // No position depends on it.
+            Err(bad @ BadStateEntry::Applied { .. }) => tracing::debug!(%bad, "an entry cannot be read"),
         }
     }
 
