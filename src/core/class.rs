@@ -72,6 +72,12 @@ pub enum Reason {
     Deadline,
     /// `identity.operation-id` is configured and the record has none.
     NoOperationId,
+    /// The order of a guarded pipeline goes by the key, and the record has none.
+    NoKey,
+    /// The pipeline has a guard, and the record has no version that can be used.
+    NoVersion,
+    /// The version is applied with another value.
+    VersionConflict,
     /// A control header on one of redrive's own topics is missing, repeated or malformed.
     BadControlHeader,
     /// A header name that is not UTF-8 cannot be carried by the client.
@@ -186,6 +192,9 @@ impl fmt::Display for Reason {
             Self::Exhausted => "exhausted",
             Self::Deadline => "deadline",
             Self::NoOperationId => "no-operation-id",
+            Self::NoKey => "no-key",
+            Self::NoVersion => "no-version",
+            Self::VersionConflict => "version-conflict",
             Self::BadControlHeader => "bad-control-header",
             Self::BadHeaderName => "bad-header-name",
             Self::TooLarge => "too-large",
@@ -208,6 +217,9 @@ impl FromStr for Reason {
             "exhausted" => Self::Exhausted,
             "deadline" => Self::Deadline,
             "no-operation-id" => Self::NoOperationId,
+            "no-key" => Self::NoKey,
+            "no-version" => Self::NoVersion,
+            "version-conflict" => Self::VersionConflict,
             "bad-control-header" => Self::BadControlHeader,
             "bad-header-name" => Self::BadHeaderName,
             "too-large" => Self::TooLarge,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::core::class::{Class, Reason};
+use crate::core::guard::Version;
 use crate::core::history::History;
 use crate::core::position::{Lane, Origin};
 use crate::core::record::Header;
@@ -23,6 +24,8 @@ pub struct Envelope {
     pub origin: Origin,
     /// The time the source record carries.
     pub origin_timestamp: Timestamp,
+    /// Its place among the versions of its key, where the pipeline has a guard and the record a version.
+    pub version: Option<Version>,
     /// What has happened to it so far.
     pub life: Life,
 }

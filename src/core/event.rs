@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::core::control::Reply;
 use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::guard::VersionTable;
 use crate::core::outcome::Outcome;
 use crate::core::position::{
     CommitMark, Epoch, Founding, Lane, Offset, OffsetRange, Partition, TierIndex, TopicId,
@@ -104,6 +105,8 @@ pub struct Restored {
     pub lanes: Vec<LaneStart>,
     /// The id of each lane's topic, in the same order, where the broker told one.
     pub topics: Vec<Option<TopicId>>,
+    /// The newest applied version of each key, where the pipeline has a guard.
+    pub versions: Option<Box<VersionTable>>,
 }
 
 /// Where a lane goes on after a take-over.
@@ -241,6 +244,8 @@ pub enum Target {
     Output,
     /// One of its further outputs, by its place in [`crate::core::policy::Outputs::named`].
     Named(u16),
+    /// Where records go that the guard dropped as stale.
+    StaleOutput,
     /// A retry topic.
     Tier(TierIndex),
     /// The dead letter topic.
@@ -468,8 +473,32 @@ pub enum FateKind {
     Hop,
     /// Is a dead letter.
     DeadLetter(crate::core::outcome::Verdict),
+    /// Had no effect: the guard dropped it.
+    Drop(Dropped),
     /// Was an operator's request, carried out or refused.
     Obeyed,
+}
+
+/// Why the guard dropped a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dropped {
+    /// The same version with the same value is applied.
+    Duplicate,
+    /// A newer version is applied.
+    Stale,
+}
+
+impl Dropped {
+    /// Every reason.
+    pub const ALL: [Self; 2] = [Self::Duplicate, Self::Stale];
+
+    /// The word in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Duplicate => "duplicate",
+            Self::Stale => "stale",
+        }
+    }
 }
 
 /// Why a worker ends.

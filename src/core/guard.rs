@@ -1,6 +1,7 @@
 //! Order per key by versions: what is applied, and what an arriving version is to it.
 
 mod hash;
+pub mod judge;
 mod table;
 mod version;
 

@@ -54,6 +54,7 @@ pub mod name {
         HISTORY = "redrive-history";
         CASE = "redrive-case";
         PAYLOAD_REF = "redrive-payload-ref";
+        VERSION = "redrive-version";
     }
 }
 
@@ -77,6 +78,7 @@ pub fn from_source(
         identity: Identity { event_id, operation_id },
         origin,
         origin_timestamp: record.timestamp,
+        version: None,
         life: Life::default(),
     };
     (envelope, found)
@@ -111,6 +113,18 @@ pub fn of_output(given: &[Header], envelope: &Envelope) -> Vec<Header> {
     headers.add(name::EVENT_ID, event_id);
     headers.add(name::OPERATION_ID, operation_id);
     headers.list
+}
+
+/// The headers of a record that is stale: its own, the identity, and its version.
+pub fn of_stale(envelope: &Envelope) -> Vec<Header> {
+    let mut headers = of_output(&envelope.foreign, envelope);
+    headers.extend(version(envelope));
+    headers
+}
+
+fn version(envelope: &Envelope) -> Option<Header> {
+    let version = envelope.version?.to_string();
+    Some(Header { name: name::VERSION, value: Some(Bytes::from(version)) })
 }
 
 /// The headers of a copy in a tier that is due at `due`.
@@ -187,6 +201,7 @@ impl Headers {
         headers.number(name::ORIGIN_PARTITION, i64::from(origin.partition.0));
         headers.number(name::ORIGIN_OFFSET, origin.offset.0);
         headers.number(name::ORIGIN_TIMESTAMP, envelope.origin_timestamp.as_millis());
+        headers.list.extend(version(envelope));
         let life = &envelope.life;
         if let Some(at) = life.first_attempt_at {
             headers.number(name::FIRST_ATTEMPT_AT, at.as_millis());

@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::core::closed::Place;
 use crate::core::control::Reply;
 use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::event::Dropped;
+use crate::core::guard::{Entry as Newest, KeyHash};
 use crate::core::outcome::{Output, Verdict};
 use crate::core::position::{Offset, TierIndex};
 use crate::core::record::Record;
@@ -22,8 +25,17 @@ pub(crate) enum Disposition {
     Hop { tier: TierIndex, due: Timestamp },
     /// Ends here.
     DeadLetter(Verdict),
+    /// Without any effect: the guard lets nothing older than what is applied through, nor the same again.
+    Drop(Dropped),
     /// An operator's request, carried out or refused: this is told of it.
     Obeyed(Box<Reply>),
+}
+
+/// What a committed success changes of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effect {
+    pub(crate) key: KeyHash,
+    pub(crate) newest: Newest,
 }
 
 /// How much of its record a copy or a dead letter carries.
@@ -42,7 +54,9 @@ pub(crate) enum Form {
 pub(crate) struct Pending {
     pub(crate) envelope: Arc<Envelope>,
     /// The hash of its key; `None` for a null key, which has no order.
-    pub(crate) key: Option<u64>,
+    pub(crate) key: Option<KeyHash>,
+    /// The record of its key, read from another lane, that is committed with it or before it.
+    pub(crate) follows: Option<Place>,
     /// When it was due; `None` on the source lane.
     pub(crate) due: Option<Timestamp>,
     /// When its lane could hand it on; `None` at once.
@@ -53,6 +67,27 @@ pub(crate) struct Pending {
     pub(crate) executions: u32,
 }
 
+impl Pending {
+    /// A record whose fate is clear at the first look.
+    pub(crate) fn decided(envelope: Envelope) -> Self {
+        let envelope = Arc::new(envelope);
+        Self { envelope, key: None, follows: None, due: None, release: None, began: None, executions: 0 }
+    }
+
+    /// A record whose fate is taken back, as it was before.
+    pub(crate) fn again(settled: &Settled) -> Self {
+        Self {
+            envelope: Arc::clone(&settled.envelope),
+            key: settled.key,
+            follows: None,
+            due: settled.due,
+            release: None,
+            began: None,
+            executions: 0,
+        }
+    }
+}
+
 /// A record whose fate is decided.
 #[derive(Clone, Debug)]
 pub(crate) struct Settled {
@@ -60,6 +95,12 @@ pub(crate) struct Settled {
     pub(crate) envelope: Arc<Envelope>,
     pub(crate) fate: Disposition,
     pub(crate) form: Form,
+    /// As it was when it was pending.
+    pub(crate) key: Option<KeyHash>,
+    pub(crate) follows: Option<Place>,
+    pub(crate) due: Option<Timestamp>,
+    /// What becomes of its key by it; only where a guard keeps that.
+    pub(crate) effect: Option<Effect>,
     /// The place among everything this worker settled: writes leave in this order.
     pub(crate) order: u64,
     pub(crate) at: Monotonic,
@@ -193,6 +234,11 @@ impl LaneState {
             Some(_) | None => self.window.binary_search_by_key(&offset, |entry| entry.offset).ok()?,
         };
         self.window.get_mut(place)
+    }
+
+    /// How many entries of the window stand before or at an offset.
+    pub(crate) fn place_behind(&self, offset: Offset) -> usize {
+        self.window.partition_point(|entry| entry.offset <= offset)
     }
 
     /// Counts the settled entries at the front anew, after an entry was settled. Returns by how many they grew.

@@ -6,6 +6,7 @@
 
 pub mod class;
 pub mod classify;
+mod closed;
 pub mod control;
 pub mod envelope;
 pub mod event;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::envelope::Envelope;
 use crate::core::event::Target;
 use crate::core::outcome::OutputName;
 use crate::core::position::{Lane, TierIndex, TopicName};
@@ -127,6 +128,24 @@ pub struct OrderPolicy {
     pub key: OrderKey,
     /// What keeps an older version from following a newer one.
     pub guard: Guard,
+}
+
+impl OrderPolicy {
+    /// Where records go that are stale, beside being dropped.
+    pub const fn stale_output(&self) -> Option<&TopicName> {
+        match &self.guard {
+            Guard::Latest(Latest { stale_output, .. }) => stale_output.as_ref(),
+            Guard::None => None,
+        }
+    }
+
+    /// The key of a record's order; `None` where it has none.
+    pub fn key_of<'a>(&self, envelope: &'a Envelope) -> Option<&'a [u8]> {
+        match self.key {
+            OrderKey::Record => envelope.key.as_deref(),
+            OrderKey::Partition => Some(&[]),
+        }
+    }
 }
 
 /// What the records of one order have in common.

@@ -15,7 +15,7 @@ use crate::core::lane::{LaneState, Presence};
 use crate::core::policy::Policy;
 use crate::core::position::{Epoch, Lane, Partition, WriterId};
 use crate::core::random::Random;
-use crate::core::task::{Phase, Stale, Task};
+use crate::core::task::{Guarded, Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 mod absent;
@@ -26,6 +26,7 @@ mod deliver;
 mod give_back;
 mod look;
 mod obey;
+mod order;
 mod pace;
 mod positions;
 mod refused;
@@ -218,6 +219,7 @@ impl Processor {
         task.sequence = found.mark.map(|mark| mark.sequence).unwrap_or_default();
         task.founding = found.founding;
         task.topics = found.topics;
+        task.guarded = found.versions.map(|versions| Box::new(Guarded::new(versions, self.seed)));
         let fresh =
             found.lanes.iter().any(|lane| !matches!(lane, LaneStart::Committed(_) | LaneStart::Absent));
         task.lanes = found

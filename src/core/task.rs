@@ -5,9 +5,12 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::core::closed::{self, Place};
+use crate::core::envelope::DeliveryId;
 use crate::core::event::{Part, Target};
-use crate::core::lane::{LaneState, Presence};
-use crate::core::position::{Epoch, Founding, Lane, Offset, OffsetRange, Sequence, TierIndex, TopicId};
+use crate::core::guard::{Entry, KeyHash, KeyHasher, VersionTable};
+use crate::core::lane::{Effect, LaneState, Presence, Settled};
+use crate::core::position::{Epoch, Founding, Lane, OffsetRange, Sequence, TierIndex, TopicId};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -54,6 +57,50 @@ pub(crate) enum Stale {
     Accepted,
 }
 
+/// The versions of a task's keys.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    /// The newest version of each key whose effect is committed.
+    pub(crate) applied: Box<VersionTable>,
+    /// The newest version of each key whose effect is settled and not committed.
+    pub(crate) staged: HashMap<KeyHash, Staged, FixedState>,
+    /// How many settled records follow one of another lane.
+    pub(crate) crossings: usize,
+}
+
+/// The newest settled effect of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Staged {
+    pub(crate) at: Place,
+    pub(crate) newest: Entry,
+}
+
+impl Guarded {
+    pub(crate) fn new(applied: Box<VersionTable>, seed: u64) -> Self {
+        Self { applied, staged: HashMap::with_hasher(FixedState::with_seed(seed)), crossings: 0 }
+    }
+
+    /// Takes note of a record that is settled.
+    pub(crate) fn settled(&mut self, settled: &Settled) {
+        self.crossings = self.crossings.saturating_add(usize::from(settled.follows.is_some()));
+        if let Some(Effect { key, newest }) = settled.effect {
+            self.staged.insert(key, Staged { at: (settled.id.lane, settled.id.offset), newest });
+        }
+    }
+
+    /// The newest version of a key that the record at this place is judged by, and whatever must be committed with that record
+    /// or before it: what stands ahead of it in its own lane is anyway.
+    pub(crate) fn newest(&self, key: KeyHash, (lane, offset): Place) -> (Option<Entry>, Option<Place>) {
+        match self.staged.get(&key) {
+            Some(Staged { at, newest }) => {
+                let is_ahead = at.0 == lane && at.1 < offset;
+                (Some(*newest), (!is_ahead).then_some(*at))
+            }
+            None => (self.applied.get(key), None),
+        }
+    }
+}
+
 /// One task.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -65,7 +112,10 @@ pub(crate) struct Task {
     pub(crate) sequence: Sequence,
     pub(crate) founding: Founding,
     /// The keys that are being handled, each with the records that wait for it.
-    pub(crate) keys: HashMap<u64, VecDeque<(Lane, Offset)>, FixedState>,
+    pub(crate) keys: HashMap<KeyHash, VecDeque<Place>, FixedState>,
+    hasher: KeyHasher,
+    /// The versions of its keys, where the pipeline has a guard.
+    pub(crate) guarded: Option<Box<Guarded>>,
     /// Records that a handler has, or that wait for their next execution.
     pub(crate) running: usize,
     /// Why the records of its source and tiers do not go on.
@@ -88,12 +138,22 @@ impl Task {
             sequence: Sequence(0),
             founding: Founding::default(),
             keys: HashMap::with_hasher(FixedState::with_seed(seed)),
+            hasher: KeyHasher::new(seed),
+            guarded: None,
             running: 0,
             block: None,
             mute: None,
             topics: Vec::new(),
             notes: Notes::default(),
             stale: None,
+        }
+    }
+
+    /// The hash of the key of an order.
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        match &self.guarded {
+            Some(guarded) => guarded.applied.hash(key),
+            None => self.hasher.hash(key),
         }
     }
 
@@ -162,13 +222,52 @@ impl Task {
 
     /// Records that the next transaction can take.
     pub(crate) fn ready(&self) -> usize {
-        self.writable().map(|(_, state)| state.ready()).sum()
+        self.takes(|_, state| state.ready()).map(|(_, count)| count).sum()
     }
 
-    /// The lanes whose records the next transaction can take.
-    pub(crate) fn writable(&self) -> impl Iterator<Item = (Lane, &LaneState)> {
-        self.lanes().filter(|(lane, state)| {
-            state.presence == Presence::There && self.block_of(Part::of(*lane)).is_none()
-        })
+    /// How many records of each lane the next transaction can take where it may take `most` of them by themselves.
+    pub(crate) fn takes(
+        &self,
+        most: impl Fn(Lane, &LaneState) -> usize,
+    ) -> impl Iterator<Item = (&LaneState, usize)> {
+        let taken = |(lane, state): (Lane, &LaneState)| {
+            let writable = state.presence == Presence::There && self.block_of(Part::of(lane)).is_none();
+            state.in_transaction.saturating_add(if writable { most(lane, state) } else { 0 })
+        };
+        let mut counts: Vec<usize> = self.lanes().map(taken).collect();
+        self.close(&mut counts);
+        self.lanes
+            .iter()
+            .zip(counts)
+            .map(|(state, count)| (state, count.saturating_sub(state.in_transaction)))
+    }
+
+    /// The prefixes of its lanes that end with these records.
+    pub(crate) fn up_to<'a>(&self, ends: impl IntoIterator<Item = &'a DeliveryId>) -> Vec<usize> {
+        let mut counts = vec![0; self.lanes.len()];
+        for DeliveryId { lane, offset, .. } in ends {
+            let place = self.lanes.get(lane.index()).map_or(0, |state| state.place_behind(*offset));
+            if let Some(count) = counts.get_mut(lane.index()) {
+                *count = place.max(*count);
+            }
+        }
+        counts
+    }
+
+    /// The first so many records of each lane, with whatever must be committed with them. `None` where that is not settled yet.
+    pub(crate) fn grown(&self, counts: Vec<usize>) -> Option<Vec<usize>> {
+        if self.crosses() { closed::grow(&self.lanes, counts) } else { Some(counts) }
+    }
+
+    /// Whether a settled record follows one of another lane.
+    pub(crate) fn crosses(&self) -> bool {
+        self.guarded.as_ref().is_some_and(|guarded| guarded.crossings > 0)
+    }
+
+    /// Leaves out of the first so many records of each lane what cannot be committed without something that is left out.
+    pub(crate) fn close(&self, counts: &mut [usize]) {
+        if self.crosses() {
+            closed::shrink(&self.lanes, counts);
+        }
     }
 }

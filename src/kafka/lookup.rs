@@ -15,6 +15,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 
 use crate::core::event::Restored;
+use crate::core::guard::KeyHasher;
 use crate::core::position::{Epoch, Founding, Lane, Offset, Partition, TopicName};
 use crate::kafka::context::Context;
 use crate::kafka::error::ClientError;
@@ -170,6 +171,7 @@ impl Lookup {
     pub(crate) fn start(
         kafka: &Kafka,
         pipeline: &Pipeline,
+        hasher: KeyHasher,
         answer: impl Fn(Found) + Send + 'static,
     ) -> Result<Self, ClientError> {
         let config = settings::lane_consumer(kafka, pipeline);
@@ -179,6 +181,7 @@ impl Lookup {
             consumer,
             kafka: kafka.clone(),
             pipeline: pipeline.clone(),
+            hasher,
             founding: Cell::new(None),
             reading: RefCell::new(None),
             watched: RefCell::new(Watched::new()),
@@ -228,6 +231,8 @@ struct Asker {
     consumer: BaseConsumer<Context>,
     kafka: Kafka,
     pipeline: Pipeline,
+    /// Of the keys whose versions are read.
+    hasher: KeyHasher,
     founding: Cell<Option<Founding>>,
     /// The state partition that is being read; one at a time.
     reading: RefCell<Option<Reading>>,

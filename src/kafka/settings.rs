@@ -74,6 +74,15 @@ pub(super) fn lane_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig 
         .done(kafka)
 }
 
+/// As [`lane_consumer`], for what is read from its start to its end.
+pub(super) fn state_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig {
+    let mut config = lane_consumer(kafka, pipeline);
+    config.set("enable.partition.eof", "true");
+    // Enough that the broker is never waited for: one partition at a time is read, and then no more of this is held.
+    config.set("queued.min.messages", "100000").set("queued.max.messages.kbytes", "16384");
+    config
+}
+
 /// As [`lane_consumer`], for questions that must not wait until no transaction is open, as stable offsets and ends do.
 pub(super) fn impatient_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig {
     let mut config = lane_consumer(kafka, pipeline);

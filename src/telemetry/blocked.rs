@@ -99,7 +99,7 @@ pub fn unread(policy: &Policy, lane: Lane) -> Option<BlockedBy> {
 impl From<Target> for BlockedBy {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output | Target::Named(_) => Self::Output,
+            Target::Output | Target::Named(_) | Target::StaleOutput => Self::Output,
             Target::Tier(_) => Self::Tier,
             Target::DeadLetter => Self::DeadLetter,
             Target::State => Self::State,

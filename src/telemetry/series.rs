@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use prometheus::{Counter, Histogram, IntCounter, IntGauge};
 
 use crate::core::class::Class;
+use crate::core::event::Dropped;
 use crate::core::invariant::InvariantId;
 use crate::core::outcome::{Cause, Outcome};
 use crate::telemetry::blocked::BlockedBy;
@@ -20,6 +21,7 @@ pub(super) struct LaneSeries {
     pub(super) hopped: IntCounter,
     pub(super) obeyed: IntCounter,
     pub(super) dead: IntCounter,
+    dropped: [IntCounter; Dropped::ALL.len()],
     pub(super) bytes: IntCounter,
     pub(super) lateness: Histogram,
     succeeded: IntCounter,
@@ -38,6 +40,7 @@ impl LaneSeries {
             hopped: fate("hop"),
             obeyed: fate("obeyed"),
             dead: fate("dead-letter"),
+            dropped: Dropped::ALL.map(|why| fate(why.as_str())),
             bytes: families.record_bytes.with_label_values(&[pipeline, lane]),
             lateness: families.lateness.with_label_values(&[pipeline, lane]),
             succeeded: attempts("success"),
@@ -48,6 +51,15 @@ impl LaneSeries {
     /// Deliveries that ended well.
     pub(super) const fn succeeded(&self) -> &IntCounter {
         &self.succeeded
+    }
+
+    /// Records that the guard dropped.
+    pub(super) const fn dropped(&self, why: Dropped) -> &IntCounter {
+        let [duplicate, stale] = &self.dropped;
+        match why {
+            Dropped::Duplicate => duplicate,
+            Dropped::Stale => stale,
+        }
     }
 
     /// Deliveries that ended with a failure of this class.

@@ -91,6 +91,9 @@ fn reason(reading: &Reading<'_>, field: &Field<'_>) -> Read<ReasonName> {
             Reason::Exhausted
             | Reason::Deadline
             | Reason::NoOperationId
+            | Reason::NoKey
+            | Reason::NoVersion
+            | Reason::VersionConflict
             | Reason::BadControlHeader
             | Reason::BadHeaderName
             | Reason::TooLarge

@@ -170,7 +170,9 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_position_is_read_back_as_it_was_written(position in position(), lane in "[a-z0-9.]{1,20}") {
-        let read = StateEntry::read(Some(&position_key(&lane)), Some(&position.to_bytes()));
+        let key = position_key(&lane);
+        let value = position.to_bytes();
+        let read = StateEntry::read(Some(&key), Some(&value));
         prop_assert_eq!(read, Ok(StateEntry::Position { lane, position: Some(position) }));
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{PREFIX, foreign, name};
 use crate::core::class::{Class, Reason};
 use crate::core::envelope::{Envelope, FirstFailure, Identity, LastFailure, Life};
+use crate::core::guard::Version;
 use crate::core::history::History;
 use crate::core::position::{Offset, Origin, Partition, TopicName};
 use crate::core::record::{Header, HeaderName, Record};
@@ -78,6 +79,7 @@ pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadCo
     let attempt = control.required(&name::ATTEMPT, natural)?;
     let executions = control.required(&name::EXECUTIONS, natural)?;
     let due = control.required(&name::DUE, time)?;
+    let version = control.optional(&name::VERSION, |value| decimal(value).map(Version))?;
     let life = life(&control, attempt, executions)?;
 
     let bad = |name: &HeaderName| BadControlHeader { name: name.clone(), problem: Problem::OutOfBounds };
@@ -98,6 +100,7 @@ pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadCo
         identity,
         origin,
         origin_timestamp,
+        version,
         life,
     };
     Ok(Waiting { envelope, due })
@@ -143,7 +146,8 @@ pub fn lenient(record: Record, here: Origin) -> Envelope {
     let origin_timestamp = control.required(&name::ORIGIN_TIMESTAMP, time).unwrap_or(record.timestamp);
     let Record { key, value, headers, .. } = record;
     let foreign = foreign(headers);
-    Envelope { key, value, foreign, identity, origin, origin_timestamp, life: Life::default() }
+    let (version, life) = (None, Life::default());
+    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, life }
 }
 
 /// The control headers among all headers of a record.

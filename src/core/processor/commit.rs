@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::blocks::{Carries, Purpose};
 use super::check::{self, Ended};
+use super::order::{Alone, Committed, NewestEffects, effect_write};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::positions::{Note, noted, notes_of};
 use super::suspect::{Found, Writers};
@@ -135,22 +136,28 @@ impl Processor {
             let mut offsets = Vec::with_capacity(task.lanes.len());
             let mut counts = Vec::with_capacity(task.lanes.len());
             for (lane, state) in task.lanes() {
-                let before = taken.len();
-                let there = state.presence == Presence::There;
-                if there && carries.takes(lane) {
+                let mut count = 0usize;
+                if state.presence == Presence::There && carries.takes(lane) {
                     let reach = self.reach(purpose, &open.tried, (partition, task.epoch, lane));
                     let ready = state.ready_records().take_while(|settled| {
                         reach.is_none_or(|reach| settled.id.offset < reach) && budget.takes(settled)
                     });
-                    taken.extend(ready);
+                    count = ready.count();
                 }
-                let count = taken.len().saturating_sub(before);
+                counts.push(count);
+            }
+            if task.crosses() {
+                let alone = if taken.is_empty() { Alone::Yes } else { Alone::No };
+                self.close(task, purpose, &mut counts, &mut open.tried, alone);
+            }
+            for ((lane, state), count) in task.lanes().zip(counts.iter().copied()) {
+                let there = state.presence == Presence::There;
+                taken.extend(state.ready_records().take(count));
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
                 let after = state.offset_after(count);
                 if there && (after > state.committed || lane == Lane::Source || idle) {
                     offsets.push((lane, after));
                 }
-                counts.push(count);
             }
             let notes = notes_of(task, &counts, probe, now.mono);
             let hinted = self.pace.hinted.remove(&partition) && !self.pace.wanted.contains(&partition);
@@ -188,10 +195,14 @@ impl Processor {
         // Writes leave in the order in which they were settled, whatever lane or task they are from.
         taken.sort_by_key(|settled| settled.order);
         let records = taken.len();
+        let newest = NewestEffects::of(&taken);
         let mut writes = Vec::with_capacity(records);
         for settled in taken {
             let before = writes.len();
             write_of(settled, &self.policy, now.wall, &mut writes);
+            if let Some(effect) = newest.effect(settled) {
+                writes.push(effect_write(settled, effect, &self.policy.order, now.wall));
+            }
             open.writers.add(settled.id, writes.len());
             let (partition, part) = (settled.id.partition, Part::of(settled.id.lane));
             let written = writes.iter().skip(before);
@@ -255,9 +266,8 @@ impl Processor {
     pub(super) fn recount(&mut self) {
         self.pace.ready = self.tasks.iter().map(|(partition, task)| self.free(*partition, task)).sum();
         let first = |(partition, task): (&Partition, &Task)| {
-            let (partition, epoch) = (*partition, task.epoch);
-            let free = task.writable().filter(|lane| self.search.free(partition, epoch, *lane) > 0);
-            free.filter_map(|(_, state)| state.ready_records().next()).map(|settled| settled.at).min()
+            let free = self.takes(*partition, task).filter(|(_, count)| *count > 0);
+            free.filter_map(|(state, _)| state.ready_records().next()).map(|settled| settled.at).min()
         };
         self.pace.oldest = self.tasks.iter().filter_map(first).min();
     }
@@ -325,6 +335,7 @@ impl Processor {
         let (mut begun, mut breaches) = (Vec::new(), Vec::new());
         let mut accepted = Vec::new();
         let mut written = false;
+        let mut effects = Vec::new();
         for of_task in open.tasks {
             let (partition, epoch) = (of_task.partition, of_task.epoch);
             let ended = if committed(partition) { Ended::Committed } else { Ended::Aborted };
@@ -352,6 +363,8 @@ impl Processor {
                 let Some(state) = task.lane(lane) else { continue };
                 for entry in state.commit(offset, now.mono) {
                     if let Stage::Settled(settled) = entry.stage {
+                        effects
+                            .extend(Committed::of(&settled).map(|effect| (settled.order, partition, effect)));
                         if let Disposition::Obeyed(reply) = &settled.fate {
                             let reply = reply.clone();
                             self.actions.push_back(Action::Report(Report::Answered { partition, reply }));
@@ -378,6 +391,8 @@ impl Processor {
             self.search.narrowed(&open.tried);
         }
         breaches.into_iter().for_each(|(id, detail)| self.broken(id, detail));
+        effects.sort_unstable_by_key(|(order, ..)| *order);
+        effects.into_iter().for_each(|(_, partition, committed)| self.apply(partition, &committed));
         begun.into_iter().for_each(|partition| self.begin(partition, now));
         accepted.into_iter().for_each(|partition| self.go_on_from_stale(partition));
         if !fates.is_empty() {
@@ -476,6 +491,7 @@ fn kind_of(fate: Disposition) -> FateKind {
         Disposition::Retry { verdict, .. } => FateKind::Retry(verdict),
         Disposition::Hop { .. } => FateKind::Hop,
         Disposition::DeadLetter(verdict) => FateKind::DeadLetter(verdict),
+        Disposition::Drop(why) => FateKind::Drop(why),
         Disposition::Obeyed(_) => FateKind::Obeyed,
     }
 }

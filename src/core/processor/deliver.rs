@@ -1,18 +1,19 @@
 //! From a record that was read to its fate: the gate, the key, the handler, the route.
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::hash_map::Entry as KeyEntry;
 
 use super::look::{Look, note_failure};
+use super::order::Turn;
 use super::{Processor, Timer};
 use crate::core::class::{Class, ReasonName};
 use crate::core::classify::classify;
-use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::envelope::DeliveryId;
 use crate::core::event::{Action, Delivery, Part};
+use crate::core::guard::KeyHash;
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Entry, Form, Pending, Presence, Settled, Stage, Unread};
 use crate::core::outcome::{Failure, Outcome, Output, OutputName, Verdict};
@@ -120,28 +121,34 @@ impl Processor {
             Look::Decided { envelope, fate } => {
                 let Some(lane) = task.lane(id.lane) else { return };
                 lane.window.push_back(Entry { offset: id.offset, stage: Stage::Moving });
-                self.settle(id, Arc::new(envelope), fate, None, now);
+                self.put(id, Pending::decided(envelope), fate, now);
                 return;
             }
         };
-        let key = envelope.key.as_ref().map(|key| task.keys.hasher().hash_one(&**key));
-        let ahead = match key.map(|key| task.keys.entry(key)) {
-            Some(KeyEntry::Occupied(mut waiting)) => {
+        let key = self.policy.order.key_of(&envelope).map(|key| task.hash(key));
+        let turn = match key.map(|key| (key, task.keys.entry(key))) {
+            Some((_, KeyEntry::Occupied(mut waiting))) => {
                 waiting.get_mut().push_back((id.lane, id.offset));
-                Ahead::OfItsKey
+                None
             }
-            Some(KeyEntry::Vacant(free)) => {
+            Some((key, KeyEntry::Vacant(free))) => {
                 free.insert(VecDeque::new());
-                Ahead::Nothing
+                Some(Some(key))
             }
-            None => Ahead::Nothing,
+            None => Some(None),
         };
-        let pending = Pending { envelope: Arc::new(envelope), key, due, release, began: None, executions: 0 };
+        let envelope = Arc::new(envelope);
+        let pending = Pending { envelope, key, follows: None, due, release, began: None, executions: 0 };
         let Some(lane) = task.lane(id.lane) else { return };
         lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
-        match ahead {
-            Ahead::Nothing => self.execute(id, now),
-            Ahead::OfItsKey => {}
+        match turn {
+            Some(Some(key)) => match self.take_turn(id, now) {
+                Turn::Taken => self.execute(id, now),
+                Turn::Passed => self.next_of(key, id, now),
+            },
+            Some(None) => self.execute(id, now),
+            // Behind the record of its key.
+            None => {}
         }
     }
 
@@ -200,7 +207,7 @@ impl Processor {
         self.touched.insert(id.partition);
         match self.checked(outcome) {
             Outcome::Done(outputs) => {
-                self.settle(id, pending.envelope, Disposition::Emit(outputs), pending.key, now);
+                self.settle(id, pending, Disposition::Emit(outputs), now);
             }
             Outcome::Failed(failure) => self.failed(id, pending, failure, now),
         }
@@ -248,7 +255,7 @@ impl Processor {
             Step::Tier { tier, wait } => Disposition::Retry { tier, due: now.wall.plus(wait), verdict },
             Step::DeadLetter(reason) => Disposition::DeadLetter(Verdict { class: verdict.class, reason }),
         };
-        self.settle(id, pending.envelope, fate, pending.key, now);
+        self.settle(id, pending, fate, now);
     }
 
     /// Lets a delivery wait for its next execution. It keeps its key.
@@ -260,19 +267,48 @@ impl Processor {
         }
     }
 
-    /// Decides a record's fate, and lets the next record of its key go on.
-    pub(super) fn settle(
-        &mut self,
-        id: DeliveryId,
-        envelope: Arc<Envelope>,
-        fate: Disposition,
-        key: Option<u64>,
-        now: Now,
-    ) {
+    /// Decides the fate of a record that had the turn of its key, and lets the next one have it.
+    pub(super) fn settle(&mut self, id: DeliveryId, pending: Pending, fate: Disposition, now: Now) {
+        let key = pending.key;
+        self.put(id, pending, fate, now);
+        if let Some(key) = key {
+            self.next_of(key, id, now);
+        }
+    }
+
+    /// The next record of a key that waits for its turn has it, if there is one. `id` is any record of the task.
+    pub(super) fn next_of(&mut self, key: KeyHash, id: DeliveryId, now: Now) {
+        loop {
+            let Some(task) = self.tasks.get_mut(&id.partition) else { return };
+            let Some(waiting) = task.keys.get_mut(&key) else {
+                self.key_was_free(id);
+                return;
+            };
+            let Some((lane, offset)) = waiting.pop_front() else {
+                task.keys.remove(&key);
+                return;
+            };
+            let next = DeliveryId { lane, offset, ..id };
+            match self.take_turn(next, now) {
+                Turn::Taken => return self.execute(next, now),
+                Turn::Passed => {}
+            }
+        }
+    }
+
+    /// Puts the fate of a record into the window.
+    pub(super) fn put(&mut self, id: DeliveryId, pending: Pending, fate: Disposition, now: Now) {
+        let Pending { envelope, key, follows, due, .. } = pending;
         self.settled = self.settled.saturating_add(1);
         self.check_attempts(id, &envelope, &fate);
-        let settled = Settled { id, envelope, fate, form: Form::Whole, order: self.settled, at: now.mono };
+        let effect = self.effect_of(&envelope, &fate, key);
+        let (form, order, at) = (Form::Whole, self.settled, now.mono);
+        let settled = Settled { id, envelope, fate, form, key, follows, due, effect, order, at };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
+        if let Some(guarded) = &mut task.guarded {
+            guarded.settled(&settled);
+        }
+        let crosses = task.crosses();
         let Some(lane) = task.lane(id.lane) else { return };
         if let Some(entry) = lane.entry(id.offset) {
             entry.stage = Stage::Settled(settled);
@@ -280,25 +316,12 @@ impl Processor {
         let grown = lane.extend_settled();
         let there = lane.presence == Presence::There;
         if grown > 0 && there && task.block_of(Part::of(id.lane)).is_none() {
-            if self.search.is_empty() {
+            if self.search.is_empty() && !crosses {
                 self.pace.grew(grown, now.mono);
             } else {
-                // They may stand behind a suspect, where only the search takes them.
+                // They may stand behind a suspect, where only the search takes them, or follow what is not settled.
                 self.recount();
             }
         }
-        let Some(key) = key else { return };
-        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
-        match task.keys.get_mut(&key).map(VecDeque::pop_front) {
-            Some(Some((lane, offset))) => self.execute(DeliveryId { lane, offset, ..id }, now),
-            Some(None) => drop(task.keys.remove(&key)),
-            None => self.key_was_free(id),
-        }
     }
-}
-
-/// Whether a record of the same key is being handled.
-enum Ahead {
-    Nothing,
-    OfItsKey,
 }

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use super::Processor;
 use crate::core::class::{Class, Reason};
 use crate::core::envelope::{DeliveryId, Envelope, FirstFailure, LastFailure};
+use crate::core::guard::Version;
 use crate::core::headers::{self, Waiting};
 use crate::core::lane::Disposition;
 use crate::core::outcome::Verdict;
+use crate::core::policy::{Guard, TombstoneVersion, VersionSource};
 use crate::core::position::{Lane, Origin};
 use crate::core::record::Record;
 use crate::core::route;
@@ -50,7 +52,7 @@ impl Processor {
 
     fn look_at_source(&self, id: DeliveryId, record: Record, origin: Origin, now: Now) -> Look {
         match headers::from_source(record, origin, &self.policy.identity) {
-            (envelope, Ok(())) => Look::Deliver { envelope, due: None },
+            (envelope, Ok(())) => self.guarded(id, envelope, None, now),
             (envelope, Err(missing)) => {
                 let verdict = Verdict { class: Class::Permanent, reason: Reason::NoOperationId };
                 self.dead(id, envelope, verdict, missing.to_string(), now)
@@ -80,8 +82,28 @@ impl Processor {
             }
             // Without a tier to wait in it waits here, and so does what stands behind it.
             None if !remaining.is_zero() => Look::Wait { record, remaining },
-            Some(_) | None => Look::Deliver { envelope, due: Some(due.max(lane_due)) },
+            Some(_) | None => self.guarded(id, envelope, Some(due.max(lane_due)), now),
         }
+    }
+
+    /// A record that goes to the handler where it has what the guard of its order needs.
+    fn guarded(&self, id: DeliveryId, mut envelope: Envelope, due: Option<Timestamp>, now: Now) -> Look {
+        let Guard::Latest(rules) = &self.policy.order.guard else { return Look::Deliver { envelope, due } };
+        let dead = |envelope, reason, detail: &str| {
+            let verdict = Verdict { class: Class::Permanent, reason };
+            self.dead(id, envelope, verdict, detail.to_owned(), now)
+        };
+        if self.policy.order.key_of(&envelope).is_none() {
+            return dead(envelope, Reason::NoKey, "the order goes by the key, and the record has none");
+        }
+        // What was settled before it waited stays.
+        envelope.version = envelope.version.or_else(|| version_of(&rules.version, &envelope));
+        let counts_on = envelope.value.is_none() && rules.tombstone == TombstoneVersion::Next;
+        if envelope.version.is_none() && !counts_on {
+            let detail = "none of the places that `order.version` names holds a version";
+            return dead(envelope, Reason::NoVersion, detail);
+        }
+        Look::Deliver { envelope, due }
     }
 
     /// A dead letter that no handler ever saw.
@@ -101,6 +123,16 @@ impl Processor {
     pub(super) fn word(&self, lane: Lane) -> Bytes {
         self.words.get(lane.index()).cloned().unwrap_or_default()
     }
+}
+
+/// The version of a record: the first that exists counts, whether it can be used or not.
+fn version_of(sources: &[VersionSource], envelope: &Envelope) -> Option<Version> {
+    let found = sources.iter().find_map(|source| match source {
+        VersionSource::Header(name) => {
+            envelope.foreign.iter().rev().find(|header| header.name == *name).map(|header| &header.value)
+        }
+    });
+    Version::from_header(found?.as_ref()?)
 }
 
 /// Writes a failure into what has happened to a record.

@@ -46,10 +46,14 @@ impl Processor {
                 if matches!(settled.fate, Disposition::Emit(_)) {
                     count_success(&mut envelope.life);
                 }
+                let (effect, order) = (settled.effect.take(), settled.order);
                 let verdict = Verdict { class, reason };
                 note_failure(envelope, &verdict, detail, &lane, now.wall);
                 settled.fate = Disposition::DeadLetter(verdict);
                 settled.form = Form::Whole;
+                if let Some(effect) = effect {
+                    self.take_back(id, &effect, order, now);
+                }
             }
             Way::None => return false,
         }
@@ -69,6 +73,7 @@ impl Processor {
                 let lane = crate::core::position::Lane::Tier(tier);
                 format!("`{}`", self.policy.word(lane))
             }
+            Target::StaleOutput => "the topic of stale records".to_owned(),
             Target::DeadLetter => "the dead letter topic".to_owned(),
             Target::State => "the state topic".to_owned(),
             Target::Cases => "the topic of cases".to_owned(),
@@ -79,7 +84,7 @@ impl Processor {
 
 fn way(settled: &Settled, target: Target) -> Way {
     match target {
-        Target::Output | Target::Named(_) | Target::Tier(_) | Target::DeadLetter => {}
+        Target::Output | Target::Named(_) | Target::StaleOutput | Target::Tier(_) | Target::DeadLetter => {}
         // Written beside a record, not for it: bounded by how they are made, and never left out.
         Target::State | Target::Cases | Target::Audit => return Way::None,
     }
@@ -93,6 +98,8 @@ fn way(settled: &Settled, target: Target) -> Way {
         }
         // The handler has done its work; what cannot be written is the answer.
         Disposition::Emit(_) => Way::DeadLetter(Class::Permanent),
+        // It would be dropped, and what is to tell of that cannot.
+        Disposition::Drop(_) => Way::DeadLetter(Class::Permanent),
         Disposition::Retry { verdict, .. } => Way::DeadLetter(verdict.class),
         Disposition::Hop { .. } => Way::DeadLetter(last.map_or(Class::Permanent, |last| last.class)),
         Disposition::DeadLetter(_) => match settled.form {

@@ -73,6 +73,12 @@ impl Search {
         self.suspects.range(at(Offset(i64::MIN))..=at(Offset(i64::MAX))).next().map(|id| id.offset)
     }
 
+    /// The suspects of a lane up to one offset.
+    pub(super) fn up_to(&self, last: DeliveryId) -> impl Iterator<Item = DeliveryId> + '_ {
+        let first = DeliveryId { offset: Offset(i64::MIN), ..last };
+        self.suspects.range(first..=last).copied()
+    }
+
     /// How many settled records of a lane the next transaction can take without a search.
     pub(super) fn free(
         &self,
@@ -141,8 +147,8 @@ impl Search {
 impl Processor {
     /// The suspects that the next transaction of the search tries; empty where there is nothing to search now.
     pub(super) fn sought(&self) -> BTreeSet<DeliveryId> {
-        let stopped = |id: &&DeliveryId| is_stopped(&self.tasks, id);
-        self.search.suspects.iter().filter(|id| !stopped(id)).take(self.search.step()).copied().collect()
+        let next = self.search.suspects.iter().filter(|id| self.can_be_tried(id));
+        next.take(self.search.step()).copied().collect()
     }
 
     /// The first suspect of a part of a task that is stopped, to be tried whether it can be written at last.
@@ -153,7 +159,18 @@ impl Processor {
 
     /// Whether the next transaction can belong to the search.
     pub(super) fn searches(&self) -> bool {
-        self.search.suspects.iter().any(|id| !is_stopped(&self.tasks, id))
+        self.search.suspects.iter().any(|id| self.can_be_tried(id))
+    }
+
+    /// Whether a suspect can be written now: its task is not stopped, and whatever must be committed with it is settled.
+    fn can_be_tried(&self, id: &DeliveryId) -> bool {
+        let settled = |task: &Task| {
+            let counts = task.grown(task.up_to([id]));
+            counts.is_some_and(|counts| {
+                task.lanes.iter().zip(counts).all(|(lane, count)| count <= lane.settled)
+            })
+        };
+        !is_stopped(&self.tasks, id) && self.tasks.get(&id.partition).is_none_or(settled)
     }
 
     /// A transaction that tried these suspects was aborted since records are refused.
@@ -195,7 +212,16 @@ impl Processor {
 
     /// Records of a task that the next transaction can take without a search.
     pub(super) fn free(&self, partition: Partition, task: &Task) -> usize {
-        task.writable().map(|lane| self.search.free(partition, task.epoch, lane)).sum()
+        self.takes(partition, task).map(|(_, count)| count).sum()
+    }
+
+    /// How many records of each lane of a task the next transaction can take without a search.
+    pub(super) fn takes<'a>(
+        &'a self,
+        partition: Partition,
+        task: &'a Task,
+    ) -> impl Iterator<Item = (&'a LaneState, usize)> {
+        task.takes(move |lane, state| self.search.free(partition, task.epoch, (lane, state)))
     }
 
     /// Below which offset a transaction takes the settled records of a lane; `None`: all.

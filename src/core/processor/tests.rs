@@ -21,6 +21,7 @@ mod absent;
 mod commit;
 mod deliver;
 mod give_back;
+mod guard;
 mod invariant;
 mod obey;
 mod positions;
@@ -69,7 +70,7 @@ impl Worker {
         worker.tell(Event::Restored {
             partition: P,
             epoch,
-            found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new() },
+            found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None },
         });
         worker
     }
@@ -86,7 +87,7 @@ impl Worker {
             match action {
                 Action::Handle(delivery) => self.deliveries.push(*delivery),
                 Action::Transact(mut transaction) => {
-                    let notes = transaction.writes.extract_if(.., |write| write.target == Target::State);
+                    let notes = transaction.writes.extract_if(.., |write| is_note(write));
                     let notes: Vec<Write> = notes.collect();
                     let only_notes = transaction.records == 0 && !notes.is_empty();
                     self.notes.extend(notes.iter().map(position_in));
@@ -139,6 +140,11 @@ impl Worker {
 enum Answers {
     Committed,
     ByTheTest,
+}
+
+fn is_note(write: &Write) -> bool {
+    let read = StateEntry::read(write.key.as_deref(), write.value.as_deref());
+    write.target == Target::State && matches!(read, Ok(StateEntry::Position { .. }))
 }
 
 fn position_in(write: &Write) -> (String, Offset, Standing) {

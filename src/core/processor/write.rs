@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::core::class::Reason;
-use crate::core::event::{Target, Write};
+use crate::core::event::{Dropped, Target, Write};
 use crate::core::headers::{self, Payload};
 use crate::core::lane::{Disposition, Form, Settled};
 use crate::core::outcome::Verdict;
@@ -36,6 +36,19 @@ pub(super) fn write_of(settled: &Settled, policy: &Policy, now: Timestamp, write
             let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict, settled.form));
             writes.push(copy(settled, Target::DeadLetter, now, headers));
         }
+        Disposition::Drop(Dropped::Stale) if policy.order.stale_output().is_some() => {
+            let (key, value) = (envelope.key.clone(), value_of(settled).cloned());
+            let headers = headers::of_stale(envelope);
+            writes.push(Write {
+                target: Target::StaleOutput,
+                partition,
+                timestamp: None,
+                key,
+                value,
+                headers,
+            });
+        }
+        Disposition::Drop(Dropped::Stale | Dropped::Duplicate) => {}
         Disposition::Obeyed(reply) => super::obey::writes_of(reply, partition, policy, now, writes),
     }
 }
@@ -46,9 +59,11 @@ pub(super) fn weight_of(settled: &Settled) -> usize {
         Disposition::Emit(outputs) => {
             outputs.iter().map(|output| size(output.key.as_ref()) + size(output.value.as_ref())).sum()
         }
-        Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
-            size(settled.envelope.key.as_ref()) + size(value_of(settled))
-        }
+        Disposition::Retry { .. }
+        | Disposition::Hop { .. }
+        | Disposition::DeadLetter(_)
+        | Disposition::Drop(Dropped::Stale) => size(settled.envelope.key.as_ref()) + size(value_of(settled)),
+        Disposition::Drop(Dropped::Duplicate) => return 0,
         Disposition::Obeyed(reply) => reply.weight(),
     };
     payload + HEADERS
@@ -64,10 +79,11 @@ pub(super) fn size_for(settled: &Settled, target: Target, policy: &Policy) -> us
                 .max()
                 .unwrap_or_default()
         }
-        Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) => {
-            size(settled.envelope.key.as_ref()) + size(value_of(settled))
-        }
-        Disposition::Obeyed(_) => 0,
+        Disposition::Retry { .. }
+        | Disposition::Hop { .. }
+        | Disposition::DeadLetter(_)
+        | Disposition::Drop(Dropped::Stale) => size(settled.envelope.key.as_ref()) + size(value_of(settled)),
+        Disposition::Drop(Dropped::Duplicate) | Disposition::Obeyed(_) => 0,
     }
 }
 
@@ -109,6 +125,9 @@ fn payload_of(verdict: &Verdict, form: Form) -> Payload {
         Reason::Exhausted
         | Reason::Deadline
         | Reason::NoOperationId
+        | Reason::NoKey
+        | Reason::NoVersion
+        | Reason::VersionConflict
         | Reason::BadControlHeader
         | Reason::TooLarge
         | Reason::Refused

@@ -23,6 +23,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY: HeaderName = HeaderName::from_static("redrive-key");
 const ATTEMPT: HeaderName = HeaderName::from_static("redrive-attempt");
 const EXECUTION: HeaderName = HeaderName::from_static("redrive-execution");
+const VERSION: HeaderName = HeaderName::from_static("redrive-version");
 const DUE: HeaderName = HeaderName::from_static("redrive-due");
 const TOMBSTONE: HeaderName = HeaderName::from_static("redrive-tombstone");
 
@@ -91,6 +92,9 @@ impl Form {
         headers.insert(EXECUTION, HeaderValue::from(delivery.execution));
         if let Some(due) = delivery.due {
             headers.insert(DUE, HeaderValue::from(due.as_millis()));
+        }
+        if let Some(version) = envelope.version {
+            headers.insert(VERSION, HeaderValue::from(version.0));
         }
         for (kafka, http) in &self.forward {
             let found = envelope.foreign.iter().filter(|header| header.name == *kafka);

@@ -7,11 +7,12 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::event::{LaneStart, Restored};
+use crate::core::policy::Guard;
 use crate::core::position::{CommitMark, Epoch, Going, Lane, LaneMark, Offset, Partition, TopicId};
 use crate::core::state::{LanePosition, Standing};
 use crate::fail_point::fail_point;
 use crate::kafka::error::ClientError;
-use crate::kafka::lookup::noted::{NotRead, Positions, Reading};
+use crate::kafka::lookup::noted::{NotRead, Reading, State};
 use crate::kafka::lookup::{Asker, Found, Loss, TRY, Tried, not_yet};
 use crate::kafka::raw::Topic;
 use crate::kafka::reader::LaneId;
@@ -60,11 +61,13 @@ impl Asker {
         if let Some(detail) = short {
             return Ok(Tried::Stuck(Found::TooFewPartitions { partition, detail }));
         }
-        let notes = if lanes.iter().all(|lane| committed.stood.contains_key(lane)) {
-            Positions::new()
-        } else {
-            self.positions(partition, epoch)?
-        };
+        let is_guarded = self.pipeline.policy.order.guard != Guard::None;
+        let State { positions: notes, versions } =
+            if is_guarded || !lanes.iter().all(|lane| committed.stood.contains_key(lane)) {
+                self.state(partition, epoch)?
+            } else {
+                State::default()
+            };
         let founding = match (mark, notes.values().next()) {
             (Some(mark), _) => mark.founding,
             (None, Some(note)) => note.founding,
@@ -78,7 +81,7 @@ impl Asker {
             return Err(NotRead::Yet(format!("there is no topic `{topic}`")));
         }
         let ids: Vec<Option<TopicId>> = topics.values().map(|topic| topic.id()).collect();
-        let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone() };
+        let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone(), versions };
         let (mut losses, mut remade) = (Vec::new(), Vec::new());
         for (lane, id) in lanes.into_iter().zip(ids) {
             if topics.get(&lane) == Some(&Topic::Missing) {
@@ -124,20 +127,22 @@ impl Asker {
     }
 
     /// What the state topic holds; read over as many tries as it takes, one task after the other.
-    fn positions(&self, partition: Partition, epoch: Epoch) -> Result<Positions, NotRead> {
+    fn state(&self, partition: Partition, epoch: Epoch) -> Result<State, NotRead> {
         let mut slot = self.reading.borrow_mut();
         let reading = match slot.as_mut() {
             Some(reading) if (reading.partition, reading.epoch) == (partition, epoch) => reading,
             Some(other) if other.partition != partition => {
                 return Err(NotRead::Yet(format!("the state of task `{}` is read first", other.partition)));
             }
-            Some(_) | None => slot.insert(Reading::begin(&self.kafka, &self.pipeline, partition, epoch)?),
+            Some(_) | None => {
+                slot.insert(Reading::begin(&self.kafka, &self.pipeline, self.hasher, (partition, epoch))?)
+            }
         };
-        let positions = reading.go_on(&self.pipeline);
-        if !matches!(positions, Err(NotRead::Yet(_))) {
+        let state = reading.go_on(&self.pipeline);
+        if !matches!(state, Err(NotRead::Yet(_))) {
             *slot = None;
         }
-        positions
+        state
     }
 
     /// The stable committed offsets of all lanes of a task. Fails while a transaction holds one.

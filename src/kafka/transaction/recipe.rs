@@ -355,6 +355,7 @@ impl Work {
             Target::Named(place) => {
                 pipeline.policy.outputs.named.get(usize::from(place)).map(|(_, topic)| topic)
             }
+            Target::StaleOutput => pipeline.policy.order.stale_output(),
             Target::Tier(tier) => pipeline.tiers.get(tier.index()).map(|tier| &tier.topic.name),
             Target::DeadLetter => Some(&pipeline.dead_letter.name),
             Target::State => Some(&pipeline.state.name),
@@ -368,7 +369,7 @@ impl Work {
 /// A retry copy or dead letter keeps its partition for life; output goes where its key belongs.
 fn explicit_partition(write: &Write) -> Option<Partition> {
     match write.target {
-        Target::Output | Target::Named(_) => None,
+        Target::Output | Target::Named(_) | Target::StaleOutput => None,
         Target::Tier(_) | Target::DeadLetter | Target::State | Target::Cases => Some(write.partition),
         // It has one.
         Target::Audit => Some(Partition(0)),

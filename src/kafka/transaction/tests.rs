@@ -92,6 +92,7 @@ impl Rig {
         match target {
             Target::Output => self.pipeline.output.as_ref().unwrap().as_str(),
             Target::Named(place) => self.pipeline.policy.outputs.named[usize::from(place)].1.as_str(),
+            Target::StaleOutput => self.pipeline.policy.order.stale_output().unwrap().as_str(),
             Target::Tier(tier) => self.pipeline.tiers[tier.index()].topic.name.as_str(),
             Target::DeadLetter => self.pipeline.dead_letter.name.as_str(),
             Target::State => self.pipeline.state.name.as_str(),

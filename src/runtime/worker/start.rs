@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::core::guard::KeyHasher;
 use crate::core::processor::Processor;
 use crate::fail_point::fail_point;
 use crate::handler::AnyHandler;
@@ -58,7 +59,7 @@ impl Worker {
             })?;
         starting.over();
         let (answers, abort) = (notes.clone(), AbortOnPanic);
-        let lookup = Lookup::start(kafka, pipeline, move |found| {
+        let lookup = Lookup::start(kafka, pipeline, KeyHasher::new(settings.seed), move |found| {
             // As above.
             let _ = &abort;
             let _ = answers.send(Note::Looked(found));

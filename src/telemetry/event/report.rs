@@ -97,6 +97,7 @@ fn target_word(t: &Telemetry, target: Target) -> &str {
     match target {
         Target::Output | Target::Named(_) => "output",
         Target::Tier(tier) => t.lane_label(crate::core::position::Lane::Tier(tier)),
+        Target::StaleOutput => "stale-output",
         Target::DeadLetter => "dlq",
         Target::State => "state",
         Target::Cases => "cases",
@@ -136,6 +137,7 @@ fn settled(t: &Telemetry, fate: &Fate) {
         }
         FateKind::Hop => lane.hopped.inc_by(fate.count),
         FateKind::Obeyed => lane.obeyed.inc_by(fate.count),
+        FateKind::Drop(why) => lane.dropped(*why).inc_by(fate.count),
         FateKind::DeadLetter(verdict) => {
             lane.dead.inc_by(fate.count);
             if was_attempted(&verdict.reason) {
@@ -165,7 +167,12 @@ fn dead_letters(t: &Telemetry, fate: &Fate, verdict: &Verdict) {
 /// Whether a dead letter of this reason was handed to the handler.
 fn was_attempted(reason: &Reason) -> bool {
     match reason {
-        Reason::NoOperationId | Reason::BadControlHeader | Reason::BadHeaderName => false,
+        Reason::NoOperationId
+        | Reason::NoKey
+        | Reason::NoVersion
+        | Reason::VersionConflict
+        | Reason::BadControlHeader
+        | Reason::BadHeaderName => false,
         Reason::Exhausted
         | Reason::Deadline
         | Reason::TooLarge

@@ -112,6 +112,7 @@ pub(crate) fn envelope(value: Option<&[u8]>) -> Envelope {
         identity: Identity::default(),
         origin: Origin { topic, partition, offset },
         origin_timestamp: Timestamp::from_millis(1_700_000_000_123),
+        version: None,
         life: Life::default(),
     }
 }

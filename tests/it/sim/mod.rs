@@ -38,6 +38,7 @@ mod source;
 mod trace;
 mod transactor;
 mod twins;
+mod versions;
 mod world;
 
 use self::planted::Bug;

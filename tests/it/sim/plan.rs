@@ -219,7 +219,7 @@ impl Plan {
         let tiers = random.between(2, 3) as usize;
         let workers = random.between(3, 4) as usize;
         let partitions = random.between(3, 5) as i32;
-        let policy = policy(&mut random, tiers);
+        let policy = Policy { order: super::versions::order(seed), ..policy(&mut random, tiers) };
         let faults_end = random.time(Duration::from_secs(20), Duration::from_secs(120));
         let count = random.between(56, 84);
         let mut faults: Vec<(Duration, Fault)> = (0..count)

@@ -1,7 +1,7 @@
 //! Bugs that a run can be told to have, so that a test can tell whether the checks see them.
 
 use redrive::core::event::Target;
-use redrive::core::invariant::InvariantId::{self, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use redrive::core::invariant::InvariantId::{self, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 
 /// One planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +88,17 @@ pub(crate) enum Bug {
     NoteKept,
     /// What is noted of a lane is one offset too far.
     NoteTooHigh,
+    /// A new owner reads the state topic up to what is stable, and does not wait for its end.
+    StateReadToLastStable,
+    /// A worker that had a task before keeps the versions that it read then.
+    VersionsKept,
+    /// Versions count as applied before their commit.
+    UncommittedVersions,
 }
 
 impl Bug {
     /// Each with the invariants of which one must be named; none where only a standstill shows it.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 40] = [
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 43] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -133,6 +139,9 @@ impl Bug {
         (Self::EndAsked, &[R1]),
         (Self::NoteKept, &[R1]),
         (Self::NoteTooHigh, &[R1]),
+        (Self::StateReadToLastStable, &[R5]),
+        (Self::VersionsKept, &[R5]),
+        (Self::UncommittedVersions, &[R1]),
     ];
 
     /// Whether a write goes out beside the transaction.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redrive::core::class::Reason;
-use redrive::core::event::{AbortCause, FateKind, Part, Report, Suspects, TransactionResult};
+use redrive::core::event::{AbortCause, Dropped, FateKind, Part, Report, Suspects, TransactionResult};
 
 use super::plan::{LostVerdict, Micro, Strike};
 
@@ -23,6 +23,7 @@ pub(crate) enum Situation {
     Retried,
     Hopped,
     Dead(&'static str),
+    Dropped(Dropped),
     GivenBackWhileRunning,
 }
 
@@ -60,10 +61,14 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
                 FateKind::Emit | FateKind::Obeyed => None,
                 FateKind::Retry(_) => Some(Situation::Retried),
                 FateKind::Hop => Some(Situation::Hopped),
+                FateKind::Drop(why) => Some(Situation::Dropped(*why)),
                 FateKind::DeadLetter(verdict) => Some(Situation::Dead(match verdict.reason {
                     Reason::Exhausted => "exhausted",
                     Reason::Deadline => "deadline",
                     Reason::NoOperationId => "no-operation-id",
+                    Reason::NoKey => "no-key",
+                    Reason::NoVersion => "no-version",
+                    Reason::VersionConflict => "version-conflict",
                     Reason::BadControlHeader => "bad-control-header",
                     Reason::BadHeaderName => "bad-header-name",
                     Reason::TooLarge => "too-large",
@@ -107,6 +112,9 @@ pub(crate) fn expected() -> Reached {
         "no-operation-id",
         "bad-control-header",
         "bad-header-name",
+        "no-key",
+        "no-version",
+        "version-conflict",
         "too-large",
         "refused",
         "unknown",
@@ -124,6 +132,8 @@ pub(crate) fn expected() -> Reached {
         Situation::Answered,
         Situation::Retried,
         Situation::Hopped,
+        Situation::Dropped(Dropped::Stale),
+        Situation::Dropped(Dropped::Duplicate),
         Situation::GivenBackWhileRunning,
     ]);
     expected

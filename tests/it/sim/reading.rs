@@ -8,6 +8,7 @@ use super::cluster::log::Isolation;
 use super::plan::Micro;
 use super::planted::Bug;
 use super::slot::Reader;
+use super::versions;
 use super::world::{WorkerStep, World};
 
 impl World {
@@ -22,7 +23,9 @@ impl World {
         let Some(lanes) = self.lanes_of(slot) else { return };
         let places: Vec<Place> = lanes.into_iter().map(|lane| Place::lane(lane, partition)).collect();
         let is_pending = places.iter().any(|place| self.cluster.has_pending_offsets(*place));
-        let waits = is_pending && self.bug != Some(Bug::UnstableRestore);
+        let reads_versions = versions::rules(&self.plan.policy.order).is_some();
+        let waits = is_pending && self.bug != Some(Bug::UnstableRestore)
+            || reads_versions && !self.state_is_stable(partition);
         if waits || self.stalled_until > self.now {
             let wait = self.latency() + self.random.millis(5, 50);
             return self.worker_after(slot, wait, WorkerStep::Restore(partition, epoch));
@@ -35,7 +38,8 @@ impl World {
             })
             .collect();
         let founding = Founding(self.plan.partitions as u32);
-        let found = Restored { mark: self.mark(partition), founding, lanes, topics: Vec::new() };
+        let (mark, versions) = (self.mark(partition), self.versions(slot, partition));
+        let found = Restored { mark, founding, lanes, topics: Vec::new(), versions };
         let partition = Partition(partition);
         let wait = self.latency();
         let event = Event::Restored { partition, epoch, found };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use redrive::core::event::{Event, Transaction, TransactionId};
+use redrive::core::guard::VersionTable;
 use redrive::core::position::{CommitMark, Epoch, Lane};
 use redrive::core::time::{Monotonic, Now, Timestamp};
 
@@ -80,6 +81,8 @@ pub(crate) struct Slot {
     /// Epochs that the transactor takes for valid.
     pub(crate) epochs: BTreeMap<i32, Epoch>,
     pub(crate) readers: BTreeMap<(i32, Lane), Reader>,
+    /// The versions of each task as they were first read; only a planted bug goes by them.
+    pub(crate) kept: BTreeMap<i32, Box<VersionTable>>,
     /// Events that the worker's thread has not taken; the first is being taken or is held.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) producers: [ProducerEpoch; 2],
@@ -118,6 +121,7 @@ impl Slot {
             adding: Vec::new(),
             epochs: BTreeMap::new(),
             readers: BTreeMap::new(),
+            kept: BTreeMap::new(),
             inbox: VecDeque::new(),
             producers: [0; 2],
             discarded: [false; 2],

@@ -13,6 +13,7 @@ use redrive::core::time::Timestamp;
 use super::lineage::Root;
 use super::plan::{EVENT_ID, OPERATION_ID, Plan};
 use super::random::{Random, mix};
+use super::versions;
 
 fn bytes(random: &mut Random, most: u64) -> Bytes {
     (0..random.below(most)).map(|_| random.below(256) as u8).collect()
@@ -48,6 +49,7 @@ pub(crate) fn record(plan: &Plan, random: &mut Random, timestamp: Timestamp) -> 
             headers.push(Header { name: HeaderName::from_static(name), value: Some(Bytes::from(value)) });
         }
     }
+    let now = timestamp;
     // Whoever writes the source may stamp it as they like.
     let timestamp = match random.below(20) {
         0 => Timestamp::from_millis(-1),
@@ -56,7 +58,11 @@ pub(crate) fn record(plan: &Plan, random: &mut Random, timestamp: Timestamp) -> 
         _ => timestamp,
     };
     let unnamed_headers = usize::from(random.chance(2));
-    Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers }
+    let mut record = Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers };
+    if versions::rules(&plan.policy.order).is_some() {
+        versions::add(&mut record, random, now);
+    }
+    record
 }
 
 /// How many output records the handler makes of a source record.

@@ -197,7 +197,7 @@ impl World {
 
     pub(crate) fn to_send(&self, slot: usize, write: &Write) -> (Place, Record) {
         let partition = match write.target {
-            Target::Output | Target::Named(_) => {
+            Target::Output | Target::Named(_) | Target::StaleOutput => {
                 let word = write.key.iter().flat_map(|key| key.iter());
                 let hash = word.fold(0, |hash, byte| mix(hash ^ u64::from(*byte)));
                 (hash % self.plan.partitions as u64) as i32

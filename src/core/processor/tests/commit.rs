@@ -190,6 +190,7 @@ fn a_refused_write_of_no_record_stops_its_own_task_only() {
         founding: Founding(2),
         lanes: vec![LaneStart::Committed(Offset(0))],
         topics: Vec::new(),
+        versions: None,
     };
     worker.tell(Event::Restored { partition: other, epoch, found });
     worker.fetch(Lane::Source, vec![record(0, "a")]);
@@ -248,7 +249,7 @@ fn a_first_start_is_committed_before_anything_is_read() {
     worker.tell(Event::Restored {
         partition: P,
         epoch,
-        found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new() },
+        found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None },
     });
     let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
     assert!(!worker.others.iter().any(open));

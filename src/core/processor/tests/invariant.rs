@@ -93,12 +93,12 @@ fn r4_a_retry_after_the_last_attempt_is_told() {
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     let most = worker.core.policy.ladder.most_attempts();
     let Stage::Running(pending) = &worker.task().lanes[0].window[0].stage else { panic!("it runs") };
-    let (mut envelope, key) = (Arc::clone(&pending.envelope), pending.key);
-    Arc::make_mut(&mut envelope).life.attempt = most;
+    let mut pending = pending.clone();
+    Arc::make_mut(&mut pending.envelope).life.attempt = most;
     let verdict = Verdict { class: Class::Transient, reason: Reason::Timeout };
     let fate = Disposition::Retry { tier: TierIndex(0), due: Timestamp::from_millis(WALL), verdict };
     let (id, now) = (worker.deliveries[0].id, worker.now());
-    worker.core.settle(id, envelope, fate, key, now);
+    worker.core.settle(id, pending, fate, now);
     worker.wait(50);
     assert_eq!(worker.broken(), [InvariantId::R4]);
 }

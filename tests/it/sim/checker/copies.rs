@@ -34,6 +34,8 @@ pub(super) fn same_bytes(
 /// One consumed record, where it stood, and what its handler said to whoever gave it its fate.
 pub(super) struct Consumed {
     pub(super) source: Root,
+    pub(super) place: Place,
+    pub(super) offset: i64,
     pub(super) answer: Option<Answer>,
 }
 
@@ -179,6 +181,7 @@ impl Checker {
         if reason.is_none() || lineage::text(headers, "redrive-class").is_none() {
             return broken(InvariantId::R7, format!("the dead letter of {source:?} does not say why"));
         }
+        self.quarantined(cluster, consumed, reason.unwrap_or_default())?;
         self.finish(source, super::State::Dead);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The whole at one cut of committed records: R10 (in = emitted + dead + waiting, asked = obeyed), counted anew from the logs.
+//! The whole at one cut of committed records: R10 (in = emitted + dropped + dead + waiting, asked = obeyed), counted anew from the logs.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,7 @@ impl Checker {
             let found = found.get(source).copied().unwrap_or_default();
             let holds = match (is_in, found.outputs, found.waiting, found.dead) {
                 (false, 0, 0, 0) | (true, 0, 1, 0) | (true, 0, 0, 1) => true,
+                (true, 0, 0, 0) if tale.state == State::Dropped => true,
                 (true, 0, 0, 0) => tale.outputs == 0 && tale.state == State::Emitted,
                 (true, outputs, 0, 0) => outputs == tale.outputs,
                 _ => false,

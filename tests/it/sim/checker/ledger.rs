@@ -39,6 +39,7 @@ impl Checker {
             let detail = format!("{serial:?} writes {fate:?} for {source:?}, which it does not consume");
             return broken(InvariantId::R1, detail);
         }
+        self.versions(cluster, serial, &consumed)?;
         self.notes(cluster, serial)?;
         self.cut(cluster)
     }
@@ -86,14 +87,15 @@ impl Checker {
                 let is_here = match self.tales[&root].state {
                     State::Unread => root.place == *place && root.offset == offset,
                     State::Waiting(waits, at) => waits == *place && at == offset,
-                    State::Emitted | State::Dead => false,
+                    State::Emitted | State::Dropped | State::Dead => false,
                 };
                 if !is_here {
                     let state = self.tales[&root].state;
                     let detail = format!("{root:?} is consumed at {place:?} {offset}, but it is {state:?}");
                     return broken(InvariantId::R1, detail);
                 }
-                consumed.push(Consumed { source: root, answer: self.answer_of(by, *place, offset) });
+                let answer = self.answer_of(by, *place, offset);
+                consumed.push(Consumed { source: root, place: *place, offset, answer });
             }
         }
         Ok(consumed)
@@ -121,6 +123,10 @@ impl Checker {
                 | Topic::Audit => Ok(()),
             },
             (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter, by),
+            (0, [], []) if self.may_be_dropped(consumed) => {
+                self.finish(source, State::Dropped);
+                Ok(())
+            }
             (outputs, [], []) if outputs == expected => {
                 let answer = consumed.answer;
                 if answer != Some(Answer::Done) {

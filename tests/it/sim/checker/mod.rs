@@ -10,12 +10,14 @@ mod ledger;
 mod lesser;
 mod notes;
 mod requests;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::event::Transaction;
+use redrive::core::guard::Version;
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::policy::Policy;
 use redrive::core::position::{Epoch, Lane, Offset, Partition};
@@ -24,6 +26,7 @@ use redrive::core::state::LanePosition;
 use self::calls::{Call, CallKey};
 use self::lesser::Refused;
 use self::requests::Asked;
+use self::versions::{KeyOf, Newest};
 use super::cluster::group::Process;
 use super::cluster::{Cluster, Place};
 use super::lineage::Root;
@@ -48,6 +51,8 @@ enum State {
     Unread,
     Waiting(Place, i64),
     Emitted,
+    /// Without any effect, since it was not newer than what is applied.
+    Dropped,
     Dead,
 }
 
@@ -83,7 +88,7 @@ pub(crate) struct Checker {
     opened: BTreeMap<Holding, Duration>,
     calls: BTreeMap<CallKey, Call>,
     running_keys: BTreeSet<(Holding, Vec<u8>)>,
-    last_started: BTreeMap<(Holding, Lane, Vec<u8>), i64>,
+    last_started: BTreeMap<(Holding, Lane, Vec<u8>), (i64, Option<Version>)>,
     /// Records before this offset got their fate in a transaction that was formed.
     formed: BTreeMap<(Holding, Lane), i64>,
     seen: BTreeMap<(Holding, Lane, i64), Seen>,
@@ -91,6 +96,10 @@ pub(crate) struct Checker {
     due_skews: BTreeMap<(Place, i64), i64>,
     /// How records were refused, of which no batch-mate was to blame.
     refusals: BTreeMap<Root, BTreeSet<Refused>>,
+    /// What the state topic says is applied of each key.
+    newest: BTreeMap<KeyOf, Newest>,
+    /// The last output of each key: its version, and of what.
+    emitted: BTreeMap<KeyOf, (i64, Root)>,
     /// The most that two clocks can differ, in milliseconds.
     widest_skew: i64,
 }
@@ -117,6 +126,8 @@ impl Checker {
             seen: BTreeMap::new(),
             due_skews: BTreeMap::new(),
             refusals: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            emitted: BTreeMap::new(),
             widest_skew: plan.clock_jumps().map(i64::abs).sum(),
         }
     }
@@ -141,7 +152,10 @@ impl Checker {
 
     /// The records that have no final fate, with where they are.
     pub(crate) fn unfinished(&self) -> Vec<String> {
-        let open = self.tales.iter().filter(|(_, tale)| !matches!(tale.state, State::Emitted | State::Dead));
+        let open = self
+            .tales
+            .iter()
+            .filter(|(_, tale)| !matches!(tale.state, State::Emitted | State::Dropped | State::Dead));
         open.map(|(source, tale)| format!("{source:?} {:?} attempt {}", tale.state, tale.attempt)).collect()
     }
 

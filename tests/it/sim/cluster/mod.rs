@@ -43,7 +43,7 @@ impl From<Lane> for Topic {
 impl From<Target> for Topic {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output | Target::Named(_) => Self::Output,
+            Target::Output | Target::Named(_) | Target::StaleOutput => Self::Output,
             Target::Tier(tier) => Self::Tier(tier),
             Target::DeadLetter => Self::DeadLetter,
             Target::State => Self::State,
