@@ -12,6 +12,8 @@ use crate::topology::diagnostic::Diagnostics;
 use crate::topology::environment::{Environment, Process};
 use crate::topology::model::{Cleanup, HandlerSpec, OwnTopic, Pipeline, Start, Topology};
 
+mod order;
+
 /// Compile a topology file and print every problem, or what it means
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -154,6 +156,12 @@ fn pipeline_in_words(pipeline: &Pipeline) -> String {
     for (name, output) in &pipeline.outputs {
         line("output", format!("{output} ({name})"));
     }
+    if let Some(stale) = &pipeline.stale_output {
+        line("stale-output", stale.to_string());
+    }
+    if let Some(order) = order::in_words(&pipeline.policy.order) {
+        line("order", order);
+    }
     let timeline = Timeline::of(pipeline);
     let steps = if timeline.waits.is_empty() { "no tier".to_owned() } else { timeline.steps() };
     line("ladder", format!("{steps}, then dead letter ({})", timeline.ended_by));
@@ -267,6 +275,8 @@ fn pipeline_in_json(pipeline: &Pipeline) -> Value {
         "cases": { "topic": pipeline.cases.name.as_str(), "retention": retention(&pipeline.cases) },
         "output": pipeline.output.as_ref().map(|topic| topic.as_str()),
         "outputs": Value::Object(outputs.collect()),
+        "stale_output": pipeline.stale_output.as_ref().map(|topic| topic.as_str()),
+        "order": order::in_json(&pipeline.policy.order),
         "ladder": {
             "waits": timeline.waits.iter().copied().map(in_words).collect::<Vec<_>>(),
             "attempts": timeline.attempts,

@@ -86,10 +86,18 @@ codes! {
     ForbiddenProperty = "forbidden-property",
     /// A secret that stands in the file itself.
     SecretInClear = "secret-in-clear",
+    /// A guard, and nothing that says where versions stand.
+    GuardWithoutVersion = "guard-without-version",
+    /// A key that a guard alone looks at, without one.
+    NeedsGuard = "needs-guard",
+    /// A version that counts on from the applied one where no guard knows it.
+    NextNeedsLatest = "next-needs-latest",
     /// Two pipelines, or two lanes, that would share a topic.
     TopicCollision = "topic-collision",
     /// A pipeline that writes to its own source.
     OutputIsSource = "output-is-source",
+    /// Stale records that would go among the results.
+    StaleIsOutput = "stale-is-output",
     /// A topic that redrive owns, used as a source or an output.
     OwnTopic = "own-topic",
     /// Pipelines that feed each other in a circle.

@@ -14,8 +14,10 @@ pub(crate) const TOP: Keys =
     Keys { table: "top level", names: &["app", "kafka", "http", "defaults", "pipeline"] };
 pub(crate) const KAFKA: Keys = Keys { table: "kafka", names: &["bootstrap", "protocol", "properties"] };
 pub(crate) const HTTP: Keys = Keys { table: "http", names: &["listen"] };
-pub(crate) const DEFAULTS: Keys =
-    Keys { table: "defaults", names: &["handler", "identity", "retry", "dead-letter", "topics", "workers"] };
+pub(crate) const DEFAULTS: Keys = Keys {
+    table: "defaults",
+    names: &["handler", "identity", "order", "retry", "dead-letter", "topics", "workers"],
+};
 pub(crate) const PIPELINE: Keys = Keys {
     table: "pipeline.NAME",
     names: &[
@@ -25,6 +27,7 @@ pub(crate) const PIPELINE: Keys = Keys {
         "outputs",
         "handler",
         "identity",
+        "order",
         "retry",
         "dead-letter",
         "topics",
@@ -48,6 +51,11 @@ pub(crate) const HANDLER_RUST: Keys = Keys { table: "pipeline.NAME.handler.rust"
 pub(crate) const IDENTITY: Keys =
     Keys { table: "pipeline.NAME.identity", names: &["event-id", "operation-id"] };
 pub(crate) const IDENTITY_SOURCE: Keys = Keys { table: "pipeline.NAME.identity", names: &["header"] };
+pub(crate) const ORDER: Keys = Keys {
+    table: "pipeline.NAME.order",
+    names: &["key", "version", "guard", "equal", "tombstone-without-version", "stale-output"],
+};
+pub(crate) const VERSION_SOURCE: Keys = Keys { table: "pipeline.NAME.order", names: &["header"] };
 pub(crate) const RETRY: Keys = Keys {
     table: "pipeline.NAME.retry",
     names: &["tiers", "last-tier-repeats", "deadline", "unknown", "in-place"],
@@ -75,7 +83,7 @@ pub(crate) const TEXT: Keys = Keys { table: "strings", names: &["env", "default"
 mod tests {
     use super::*;
 
-    const ALL: [Keys; 18] = [
+    const ALL: [Keys; 20] = [
         TOP,
         KAFKA,
         HTTP,
@@ -89,6 +97,8 @@ mod tests {
         HANDLER_RUST,
         IDENTITY,
         IDENTITY_SOURCE,
+        ORDER,
+        VERSION_SOURCE,
         RETRY,
         IN_PLACE,
         DEAD_LETTER,

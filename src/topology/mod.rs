@@ -19,6 +19,7 @@ mod moment;
 mod name;
 mod nearest;
 mod neighbour;
+mod order;
 mod pipeline;
 mod reading;
 mod retry;

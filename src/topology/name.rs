@@ -1,6 +1,7 @@
 //! Names: of apps and pipelines, of topics, of headers.
 
 use crate::core::position::TopicName;
+use crate::core::record::HeaderName;
 use crate::topology::code::Code;
 use crate::topology::reading::{Place, Read, Reading};
 use crate::topology::value::Told;
@@ -38,4 +39,18 @@ pub(crate) fn check_topic(reading: &Reading<'_>, at: &Place, name: &str, hint: &
     };
     let message = format!("Kafka refuses the topic name `{name}`: {wrong}");
     Err(reading.report_with_hint(Code::BadTopicName, at, message, hint))
+}
+
+/// The name of a header of source records. Those of redrive's own are not believed, but for `trusted`.
+pub(crate) fn header(reading: &Reading<'_>, told: &Told, trusted: Option<&str>) -> Read<HeaderName> {
+    if told.text.is_empty() {
+        return Err(reading.report(Code::BadHeader, &told.at, "the name of a header is never empty"));
+    }
+    if told.text.starts_with("redrive-") && trusted != Some(told.text.as_str()) {
+        let message = format!("header {told} is redrive's own, and not trusted on a source");
+        let hint =
+            "`event-id = { header = \"redrive-event-id\" }` is the one way to trust an upstream redrive";
+        return Err(reading.report_with_hint(Code::ReservedHeader, &told.at, message, hint));
+    }
+    Ok(HeaderName::new(&told.text))
 }

@@ -29,7 +29,8 @@ fn metric_name(topic: &TopicName) -> String {
 /// No pipeline uses the topic that tells what operators did.
 fn check_audit(reading: &Reading<'_>, drafts: &[Draft], audit: &TopicName) {
     for draft in drafts {
-        let used = draft.own.iter().chain(&draft.source).chain(&draft.outputs);
+        let written = draft.written().map(|(_, topic)| topic);
+        let used = draft.own.iter().chain(&draft.source).chain(written);
         for topic in used.filter(|topic| metric_name(&topic.name) == metric_name(audit)) {
             let message = format!(
                 "topic `{}` of pipeline `{}` is where redrive writes what operators did",
@@ -71,7 +72,7 @@ fn check_own<'a>(reading: &Reading<'_>, drafts: &'a [Draft]) -> BTreeMap<String,
 fn check_use(reading: &Reading<'_>, draft: &Draft, owners: &BTreeMap<String, &Draft>) {
     let source = draft.source.as_ref().ok();
     let used = source.map(|topic| ("source", topic)).into_iter();
-    let used = used.chain(draft.outputs.iter().map(|topic| ("output", topic)));
+    let used = used.chain(draft.written());
     for (role, topic) in used {
         if let Some(owner) = owners.get(&metric_name(&topic.name)) {
             let message =
@@ -80,12 +81,18 @@ fn check_use(reading: &Reading<'_>, draft: &Draft, owners: &BTreeMap<String, &Dr
             reading.report_with_hint(Code::OwnTopic, &topic.at, message, hint);
         }
     }
-    for output in
-        draft.outputs.iter().filter(|output| source.is_some_and(|source| source.name == output.name))
+    let back = |topic: &Named| source.is_some_and(|source| source.name == topic.name);
+    for (role, topic) in draft.written().filter(|(_, topic)| back(topic)) {
+        let message = format!("{role} `{}` is the source of the same pipeline", topic.name);
+        let hint = "every record in it would come again, for ever: write to another topic";
+        reading.report_with_hint(Code::OutputIsSource, &topic.at, message, hint);
+    }
+    for stale in
+        draft.stale_output.iter().filter(|stale| draft.outputs.iter().any(|output| output.name == stale.name))
     {
-        let message = format!("output `{}` is the source of the same pipeline", output.name);
-        let hint = "every record would be handled again, for ever: write to another topic";
-        reading.report_with_hint(Code::OutputIsSource, &output.at, message, hint);
+        let message = format!("stale output `{}` is an output of the same pipeline", stale.name);
+        let hint = "old values would follow new ones there after all: write them to another topic";
+        reading.report_with_hint(Code::StaleIsOutput, &stale.at, message, hint);
     }
 }
 
@@ -104,7 +111,7 @@ fn check_circles(reading: &Reading<'_>, drafts: &[Draft]) {
 fn way_back<'a>(first: &'a Draft, rest: &'a [Draft], home: &Named) -> Option<(String, &'a Named)> {
     let mut seen = BTreeSet::from([home.name.as_str()]);
     let mut open = VecDeque::new();
-    for output in first.outputs.iter().filter(|output| output.name != home.name) {
+    for (_, output) in first.written().filter(|(_, output)| output.name != home.name) {
         open.push_back((format!("`{}` → `{}`", first.name, output.name), output, &output.name));
     }
     while let Some((path, output, topic)) = open.pop_front() {
@@ -116,7 +123,7 @@ fn way_back<'a>(first: &'a Draft, rest: &'a [Draft], home: &Named) -> Option<(St
         }
         let reads = |draft: &&Draft| draft.source.as_ref().is_ok_and(|source| source.name == *topic);
         for draft in rest.iter().filter(reads) {
-            for next in &draft.outputs {
+            for (_, next) in draft.written() {
                 open.push_back((format!("{path} → `{}` → `{}`", draft.name, next.name), output, &next.name));
             }
         }

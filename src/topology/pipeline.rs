@@ -6,15 +6,15 @@ use std::time::Duration;
 use toml::de::DeValue;
 use toml::value::Datetime;
 
-use crate::core::policy::{IdentityPolicy, OrderPolicy, Outputs, Policy};
+use crate::core::policy::{IdentityPolicy, Outputs, Policy};
 use crate::core::position::TopicName;
-use crate::core::record::HeaderName;
 use crate::topology::code::Code;
 use crate::topology::handler;
 use crate::topology::keys;
 use crate::topology::model::{HandlerSpec, Pipeline, Protocol, Start};
 use crate::topology::moment;
-use crate::topology::name::{check_part, topic};
+use crate::topology::name::{check_part, header, topic};
+use crate::topology::order::Order;
 use crate::topology::reading::{Place, Read, Reading};
 use crate::topology::retry::Retry;
 use crate::topology::section::{Field, Section};
@@ -27,8 +27,17 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) source: Read<Named>,
     pub(crate) outputs: Vec<Named>,
+    pub(crate) stale_output: Option<Named>,
     pub(crate) own: Vec<Named>,
     pub(crate) pipeline: Read<Pipeline>,
+}
+
+impl Draft {
+    /// The topics of the user's that it writes, each with what it is to the pipeline.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (&'static str, &Named)> {
+        let outputs = self.outputs.iter().map(|topic| ("output", topic));
+        outputs.chain(self.stale_output.iter().map(|topic| ("stale output", topic)))
+    }
 }
 
 /// Reads one pipeline of an app; without the app's name its topics have none, without a protocol nothing is said of it.
@@ -52,6 +61,7 @@ pub(crate) fn read(
     let handler = handler::read(reading, &section);
     let named_outputs = outputs(reading, &section, &handler);
     let identity = identity(reading, &section);
+    let order = Order::read(reading, &section);
     let retry = Retry::read(reading, &section);
     let (workers, flow) = workers::read(reading, &section, protocol);
     let mut own = Vec::new();
@@ -66,6 +76,7 @@ pub(crate) fn read(
     let ladder = retry.ladder(reading, handler_timeout);
 
     let output_topic = output.as_ref().map(|output| output.name.clone());
+    let stale_topic = order.stale_output.as_ref().map(|stale| stale.name.clone());
     let outputs: BTreeMap<String, TopicName> =
         named_outputs.iter().map(|(name, topic)| (name.clone(), topic.name.clone())).collect();
     let source_topic = source.as_ref().map(|source| source.name.clone()).map_err(|reported| *reported);
@@ -82,7 +93,7 @@ pub(crate) fn read(
                 named: outputs.iter().map(|(name, topic)| (name.clone(), topic.clone())).collect(),
             },
             identity,
-            order: OrderPolicy::default(),
+            order: order.policy,
             in_place: retry.in_place,
             ladder: ladder?,
             deadline: retry.deadline?,
@@ -97,6 +108,7 @@ pub(crate) fn read(
             start: start?,
             output: output_topic,
             outputs,
+            stale_output: stale_topic,
             handler,
             policy,
             tiers: topics.tiers,
@@ -111,7 +123,7 @@ pub(crate) fn read(
         })
     })();
     let outputs = output.into_iter().chain(named_outputs.into_iter().map(|(_, topic)| topic)).collect();
-    Ok(Draft { name, source, outputs, own, pipeline })
+    Ok(Draft { name, source, outputs, stale_output: order.stale_output, own, pipeline })
 }
 
 fn named_topic(reading: &Reading<'_>, field: &Field<'_>) -> Read<Named> {
@@ -190,29 +202,17 @@ fn check_group(reading: &Reading<'_>, told: &Told, own_group: Option<&str>) -> R
 
 fn identity(reading: &Reading<'_>, pipeline: &Section<'_>) -> IdentityPolicy {
     let section = pipeline.section(reading, "identity", keys::IDENTITY);
-    let header = |key: &str, trusted: Option<&str>| {
+    let source = |key: &str, trusted: Option<&str>| {
         or(section.field(key), None, |field| {
             let source = field.section(reading, keys::IDENTITY_SOURCE)?;
-            let header = source.required(reading, "header", &format!("{key} = {{ header = \"ce-id\" }}"))?;
-            header_name(reading, &header.told(reading)?, trusted).map(Some)
+            let example = format!("{key} = {{ header = \"ce-id\" }}");
+            let told = source.required(reading, "header", &example)?.told(reading)?;
+            header(reading, &told, trusted).map(Some)
         })
     };
     // The one way to trust a redrive that wrote the source.
     IdentityPolicy {
-        event_id: header("event-id", Some("redrive-event-id")),
-        operation_id: header("operation-id", None),
+        event_id: source("event-id", Some("redrive-event-id")),
+        operation_id: source("operation-id", None),
     }
-}
-
-fn header_name(reading: &Reading<'_>, told: &Told, trusted: Option<&str>) -> Read<HeaderName> {
-    if told.text.is_empty() {
-        return Err(reading.report(Code::BadHeader, &told.at, "the name of a header is never empty"));
-    }
-    if told.text.starts_with("redrive-") && trusted != Some(told.text.as_str()) {
-        let message = format!("header {told} is redrive's own, and not trusted on a source");
-        let hint =
-            "`event-id = { header = \"redrive-event-id\" }` is the one way to trust an upstream redrive";
-        return Err(reading.report_with_hint(Code::ReservedHeader, &told.at, message, hint));
-    }
-    Ok(HeaderName::new(&told.text))
 }

@@ -104,6 +104,11 @@ impl<'a> Section<'a> {
         [&self.own, &self.defaults].into_iter().flatten().find_map(|layer| layer.field(name))
     }
 
+    /// A field that is the pipeline's own.
+    pub(crate) fn own_field(&self, name: &str) -> Option<Field<'a>> {
+        self.own.as_ref().and_then(|layer| layer.field(name))
+    }
+
     /// A field that must be there.
     pub(crate) fn required(&self, reading: &Reading<'_>, name: &str, example: &str) -> Read<Field<'a>> {
         if let Some(field) = self.field(name) {

@@ -26,6 +26,7 @@ source = "payments"
 start = "latest"
 output = "payments.applied"
 handler.http = { url = "http://localhost/payments?key=hunter3", timeout = "2s" }
+order = { guard = "latest", version = [{ header = "rev" }, { header = "at" }], stale-output = "payments.stale" }
 
 [pipeline.payments.retry]
 tiers = ["5s", "1m", "10m"]
@@ -37,6 +38,7 @@ in-place = { executions = 3 }
 source = "audit"
 start = { group = "old" }
 handler.passthrough = {}
+order.key = "partition"
 retry = { tiers = ["1h"], last-tier-repeats = 100 }
 "#;
 
@@ -65,6 +67,8 @@ pipeline payments
   dlq          shop.payments.dlq, kept 14d
   state        shop.payments.state, compacted
   output       payments.applied
+  stale-output payments.stale
+  order        by record key, latest version in header rev or header at, another value under it is a dead letter
   ladder       5s → 1m → 10m ×3, then dead letter (exhausted)
   at most      6 attempts, 18 executions; 31m 5s of waiting, deadline 2h
 
@@ -75,6 +79,7 @@ pipeline audit
   retry.1h     shop.audit.retry.1h, kept 7d 1h
   dlq          shop.audit.dlq, kept 14d
   state        shop.audit.state, compacted
+  order        by partition
   ladder       1h ×24, then dead letter (deadline)
   at most      25 attempts, 25 executions; 1d of waiting, deadline 1d
 "
@@ -99,6 +104,15 @@ fn a_topology_that_compiles_is_told_in_json_without_secrets() {
             "longest_wait": "1865s", "deadline": "2h", "ended_by": "exhausted",
         })
     );
+    assert_eq!(
+        told["pipelines"][0]["order"],
+        json!({
+            "key": "record-key", "guard": "latest", "version": [{ "header": "rev" }, { "header": "at" }],
+            "equal": "conflict", "tombstone_without_version": "dead-letter",
+        })
+    );
+    assert_eq!(told["pipelines"][0]["stale_output"], "payments.stale");
+    assert_eq!(told["pipelines"][1]["order"], json!({ "key": "partition", "guard": "none" }));
     assert!(!stdout.contains("hunter"), "{stdout}");
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Wanted {
     pub(super) topic: TopicName,
     /// The pipeline.
     pub(super) pipeline: String,
-    /// What it is to the pipeline: `source`, `output`, `retry.5s`, `dlq`, `state`, `control`, `cases`, `audit`.
+    /// What it is to the pipeline: `source`, `output`, `stale-output`, `retry.5s`, `dlq`, `state`, `control`, `cases`, `audit`.
     pub(super) role: String,
     /// Who makes it, and how.
     pub(super) kind: Kind,
@@ -79,7 +79,10 @@ pub(super) fn topics(topology: &Topology, drained: &Drained) -> Vec<Wanted> {
 pub(super) fn written(pipeline: &Pipeline) -> impl Iterator<Item = &TopicName> {
     let others = [&pipeline.dead_letter, &pipeline.state, &pipeline.cases];
     let own = pipeline.tiers.iter().map(|tier| &tier.topic).chain(others);
-    own.map(|topic| &topic.name).chain(&pipeline.output).chain(pipeline.outputs.values())
+    own.map(|topic| &topic.name)
+        .chain(&pipeline.output)
+        .chain(pipeline.outputs.values())
+        .chain(&pipeline.stale_output)
 }
 
 fn of_pipeline(pipeline: &Pipeline, drained: &Drained) -> Vec<Wanted> {
@@ -102,6 +105,7 @@ fn of_pipeline(pipeline: &Pipeline, drained: &Drained) -> Vec<Wanted> {
     all.extend(
         pipeline.outputs.iter().map(|(name, topic)| wanted(topic, &format!("output {name}"), Kind::Foreign)),
     );
+    all.extend(pipeline.stale_output.iter().map(|topic| wanted(topic, "stale-output", Kind::Foreign)));
     all.extend(pipeline.tiers.iter().map(|tier| own(&tier.topic, &tier.label, Shape::AsSource)));
     all.extend(
         drained

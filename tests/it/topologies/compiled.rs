@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use redrive::core::class::Class;
-use redrive::core::policy::{Flow, InPlace, Ladder, Twins, UnknownOutcome};
-use redrive::core::position::{Lane, TierIndex};
+use redrive::core::policy::{
+    Equal, Flow, Guard, InPlace, Ladder, Latest, OrderKey, OrderPolicy, TombstoneVersion, Twins,
+    UnknownOutcome, VersionSource,
+};
+use redrive::core::position::{Lane, TierIndex, TopicName};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
 use redrive::topology::model::{
@@ -63,6 +66,7 @@ fn what_is_left_out_has_the_documented_start_value() {
     assert_eq!((threads, session_timeout, membership), (1, Duration::from_secs(15), Membership::Dynamic));
     assert_eq!((pipeline.topics.replication, pipeline.topics.min_isr), (None, None));
     assert_eq!(http(&pipeline).concurrency, 64);
+    assert_eq!((&policy.order, &pipeline.stale_output), (&OrderPolicy::default(), &None));
     assert!(http(&pipeline).token.is_none() && http(&pipeline).headers.is_empty());
 }
 
@@ -223,6 +227,72 @@ fn identity_and_fail_rules_are_read() {
     assert_eq!(twice.after, Duration::from_millis(5));
     assert_eq!((always.key_prefix.as_slice(), always.attempts), (b"".as_slice(), None));
     assert_eq!((always.class, always.after), (Class::Transient, Duration::ZERO));
+}
+
+fn guarded(order: &str) -> Pipeline {
+    let order = format!("order = {{ guard = \"latest\", {order} }}");
+    pipeline(&format!("handler.passthrough = {{}}\nretry.tiers = []\n{order}"))
+}
+
+fn header(name: &str) -> VersionSource {
+    VersionSource::Header(HeaderName::new(name))
+}
+
+#[test]
+fn a_guard_that_says_only_where_versions_stand_has_the_documented_start_values() {
+    let pipeline = guarded("version = { header = \"rev\" }");
+    let latest = Latest {
+        version: vec![header("rev")],
+        equal: Equal::Conflict,
+        tombstone: TombstoneVersion::DeadLetter,
+        stale_output: None,
+    };
+    assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Record, guard: Guard::Latest(latest) });
+    assert_eq!(pipeline.stale_output, None);
+}
+
+#[test]
+fn a_guard_is_read_with_all_that_it_goes_by() {
+    let pipeline = guarded(
+        "key = \"partition\", version = [{ header = \"rev\" }, { header = \"updated-at\" }], equal = \"drop\", \
+         tombstone-without-version = \"next\", stale-output = \"orders.stale\"",
+    );
+    let stale = Some(TopicName::new("orders.stale"));
+    let latest = Latest {
+        version: vec![header("rev"), header("updated-at")],
+        equal: Equal::Drop,
+        tombstone: TombstoneVersion::Next,
+        stale_output: stale.clone(),
+    };
+    assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Partition, guard: Guard::Latest(latest) });
+    assert_eq!(pipeline.stale_output, stale);
+    let equal = guarded("version = { header = \"rev\" }, equal = \"apply\"").policy.order.guard;
+    assert!(matches!(equal, Guard::Latest(Latest { equal: Equal::Apply, .. })), "{equal:?}");
+}
+
+#[test]
+fn a_pipeline_may_turn_off_the_guard_of_defaults() {
+    let rest = "start = \"latest\"\nhandler.passthrough = {}\nretry.tiers = []\n";
+    let topology = compiled(&format!(
+        "[defaults.order]\nguard = \"latest\"\nversion = {{ header = \"rev\" }}\ntombstone-without-version = \"next\"\n\
+         stale-output = \"stale\"\n[pipeline.a]\nsource = \"a\"\n{rest}[pipeline.b]\nsource = \"b\"\norder.guard = \"none\"\n{rest}"
+    ));
+    let [a, b] = [0, 1].map(|index| topology.pipelines[index].policy.order.guard.clone());
+    assert!(matches!(a, Guard::Latest(Latest { tombstone: TombstoneVersion::Next, .. })), "{a:?}");
+    assert_eq!(b, Guard::None);
+    let stale = topology.pipelines.iter().map(|pipeline| pipeline.stale_output.is_some()).collect::<Vec<_>>();
+    assert_eq!(stale, [true, false], "no topic is asked for that nobody writes");
+}
+
+#[test]
+fn pipelines_may_share_a_stale_output_and_one_may_read_it() {
+    let order = "order = { guard = \"latest\", version = { header = \"rev\" }, stale-output = \"stale\" }\n";
+    let rest = "start = \"latest\"\nhandler.passthrough = {}\nretry.tiers = []\n";
+    let topology = compiled(&format!(
+        "[pipeline.a]\nsource = \"one\"\n{rest}{order}[pipeline.b]\nsource = \"two\"\n{rest}{order}\
+         [pipeline.c]\nsource = \"stale\"\noutput = \"three\"\n{rest}"
+    ));
+    assert_eq!(topology.pipelines.len(), 3);
 }
 
 #[test]

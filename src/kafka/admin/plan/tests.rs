@@ -90,6 +90,23 @@ fn a_missing_source_or_output_is_refused_and_nothing_is_made_for_a_missing_sourc
 }
 
 #[test]
+fn a_missing_stale_output_is_refused_and_one_that_is_there_is_kept() {
+    let mut pipeline = fixture::pipeline("p");
+    pipeline.stale_output = Some(TopicName::new("p.stale"));
+    let topology = fixture::topology("unused", pipeline);
+    let mut found = as_planned();
+    let change = |found: &BTreeMap<TopicName, Found>| {
+        let steps = Plan::of(&topology, &Drained::default(), found).steps;
+        steps.into_iter().find(|step| step.role == "stale-output").unwrap().change
+    };
+    let Change::Refuse(problems) = change(&found) else { panic!() };
+    assert_eq!(problems[0].text, "the stale-output topic does not exist");
+
+    found.insert(TopicName::new("p.stale"), foreign_topic(7));
+    assert_eq!(change(&found), Change::Keep { partitions: 7 });
+}
+
+#[test]
 fn a_source_that_grew_takes_its_topics_along_and_one_that_shrank_is_refused() {
     let mut found = as_planned();
     found.insert(TopicName::new("p.in"), foreign_topic(5));

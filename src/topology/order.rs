@@ -1,0 +1,131 @@
+//! Reads `[pipeline.NAME.order]`: what belongs together, and what may overtake what.
+
+use toml::de::DeValue;
+
+use crate::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource};
+use crate::topology::code::Code;
+use crate::topology::keys;
+use crate::topology::name::{header, topic};
+use crate::topology::reading::{Read, Reading};
+use crate::topology::section::{Field, Section};
+use crate::topology::topics::Named;
+use crate::topology::value::or;
+
+/// The keys that a guard alone looks at, but for `tombstone-without-version`, which looks at one guard alone.
+const OF_GUARDS: [&str; 3] = ["version", "equal", "stale-output"];
+
+/// What `[pipeline.NAME.order]` says.
+pub(crate) struct Order {
+    pub(crate) policy: OrderPolicy,
+    /// Where stale records go, with its place.
+    pub(crate) stale_output: Option<Named>,
+}
+
+/// The modes of the guard by their words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    None,
+    Latest,
+}
+
+impl Order {
+    /// Reads the table.
+    pub(crate) fn read(reading: &Reading<'_>, pipeline: &Section<'_>) -> Self {
+        let section = pipeline.section(reading, "order", keys::ORDER);
+        let key = or(section.field("key"), OrderKey::Record, |field| {
+            field.word(reading, &[("record-key", OrderKey::Record), ("partition", OrderKey::Partition)])
+        });
+        let mode = section.field("guard").map_or(Ok(Mode::None), |field| {
+            field.word(reading, &[("none", Mode::None), ("latest", Mode::Latest)])
+        });
+        let version = section.field("version").map(|field| versions(reading, &field));
+        let equal = or(section.field("equal"), Equal::default(), |field| {
+            let words = [("conflict", Equal::Conflict), ("apply", Equal::Apply), ("drop", Equal::Drop)];
+            field.word(reading, &words)
+        });
+        let tombstone =
+            or(section.field("tombstone-without-version"), TombstoneVersion::default(), |field| {
+                let words = [("dead-letter", TombstoneVersion::DeadLetter), ("next", TombstoneVersion::Next)];
+                field.word(reading, &words)
+            });
+        let stale_output = or(section.field("stale-output"), None, |field| {
+            let told = field.told(reading)?;
+            topic(reading, &told).map(|name| Some(Named { name, at: told.at }))
+        });
+        let guard = match mode {
+            Ok(Mode::Latest) => {
+                if version.is_none() {
+                    tell_no_version(reading, &section);
+                }
+                Guard::Latest(Latest {
+                    version: version.and_then(Read::ok).unwrap_or_default(),
+                    equal,
+                    tombstone,
+                    stale_output: stale_output.as_ref().map(|topic| topic.name.clone()),
+                })
+            }
+            Ok(Mode::None) => {
+                tell_unguarded(reading, &section, tombstone);
+                Guard::None
+            }
+            // Which mode was meant is anybody's guess: more problems would be made up.
+            Err(_) => Guard::None,
+        };
+        // Without a guard nothing is stale; `defaults` may name a topic all the same.
+        let stale_output = stale_output.filter(|_| guard != Guard::None);
+        Self { policy: OrderPolicy { key, guard }, stale_output }
+    }
+}
+
+/// One source of the version or a list of them, first that exists wins.
+fn versions(reading: &Reading<'_>, field: &Field<'_>) -> Read<Vec<VersionSource>> {
+    let DeValue::Array(_) = field.value else {
+        return version(reading, field).map(|source| vec![source]);
+    };
+    let items = field.items(reading)?;
+    if items.is_empty() {
+        let message = format!("`{}` names nothing that could hold a version", field.path);
+        let hint = "write `version = { header = \"…\" }`";
+        return Err(reading.report_with_hint(Code::GuardWithoutVersion, &field.at, message, hint));
+    }
+    let read: Vec<_> = items.iter().map(|item| version(reading, item)).collect();
+    read.into_iter().collect()
+}
+
+fn version(reading: &Reading<'_>, field: &Field<'_>) -> Read<VersionSource> {
+    let source = field.section(reading, keys::VERSION_SOURCE)?;
+    let told = source.required(reading, "header", "version = { header = \"…\" }")?.told(reading)?;
+    header(reading, &told, None).map(VersionSource::Header)
+}
+
+fn tell_no_version(reading: &Reading<'_>, section: &Section<'_>) {
+    let at = section.field("guard").map_or_else(|| section.key_at.clone(), |field| field.at);
+    let message = format!("`{}` has a guard and no `version`", section.path);
+    let hint = "say where the version of a record stands: `version = { header = \"…\" }`";
+    reading.report_with_hint(Code::GuardWithoutVersion, &at, message, hint);
+}
+
+/// Tells what no guard looks at. A pipeline whose own `guard = "none"` turns off the guard of `defaults` need not take back
+/// what that one goes by.
+fn tell_unguarded(reading: &Reading<'_>, section: &Section<'_>, tombstone: TombstoneVersion) {
+    let off = section.own_field("guard").is_some();
+    let told = |name: &str| if off { section.own_field(name) } else { section.field(name) };
+    for field in OF_GUARDS.into_iter().filter_map(told) {
+        let message = format!("`{}` says nothing without a guard", field.path);
+        let hint = "add `guard = \"latest\"`, or take this out";
+        reading.report_with_hint(Code::NeedsGuard, &field.key_at, message, hint);
+    }
+    let Some(field) = told("tombstone-without-version") else { return };
+    match tombstone {
+        TombstoneVersion::Next => {
+            let message = format!("`{}`: `next` counts on from the newest version applied", field.path);
+            let hint = "only `guard = \"latest\"` knows that: add it, or take this out";
+            reading.report_with_hint(Code::NextNeedsLatest, &field.at, message, hint);
+        }
+        TombstoneVersion::DeadLetter => {
+            let message = format!("`{}` says nothing without a guard", field.path);
+            let hint = "add `guard = \"latest\"`, or take this out";
+            reading.report_with_hint(Code::NeedsGuard, &field.key_at, message, hint);
+        }
+    }
+}
