@@ -27,7 +27,7 @@ verify: ## the gate without a broker
 
 soak: setup ## the simulation with 20,000 seeds, the broker tests at full size, and a million records under chaos; SOAK_MINUTES bounds that
 	$(cargo_soak)
-	REDRIVE_SIM_SEEDS=$${REDRIVE_SIM_SEEDS:-20000} REDRIVE_TEST_SIZE=full cargo test --locked --features broker-tests --test it --test broker
+	REDRIVE_SIM_SEEDS=$${REDRIVE_SIM_SEEDS:-20000} REDRIVE_TEST_SIZE=full cargo test --locked --features broker-tests --test it --test memory --test broker
 	cargo run --quiet --locked --features broker-tests --example soak -- $(SOAK)
 
 bench: setup ## records per second through two processes and an HTTP handler that never fails, optimised build
