@@ -59,6 +59,7 @@ mod end_to_end;
 mod exhausted;
 mod expired;
 mod fail_points;
+mod guard;
 mod hangs;
 mod kill_points;
 mod killed;

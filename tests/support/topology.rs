@@ -18,6 +18,8 @@ pub(crate) struct Draft {
     fail: Vec<String>,
     tiers: Vec<String>,
     retry: Vec<String>,
+    /// The keys of `order`.
+    order: String,
     properties: Vec<String>,
     drain: &'static str,
     protocol: &'static str,
@@ -40,6 +42,7 @@ impl Draft {
             fail: Vec::new(),
             tiers: Vec::new(),
             retry: Vec::new(),
+            order: String::new(),
             properties: Vec::new(),
             drain: "5s",
             protocol: "classic",
@@ -79,6 +82,12 @@ impl Draft {
     /// A further key of `retry`, with its value as TOML.
     pub(crate) fn retry(mut self, key: &str, value: &str) -> Self {
         self.retry.push(format!("{key} = {value}\n"));
+        self
+    }
+
+    /// The keys of `order`, as TOML.
+    pub(crate) fn order(mut self, lines: &str) -> Self {
+        lines.clone_into(&mut self.order);
         self
     }
 
@@ -141,7 +150,7 @@ impl Draft {
 
     /// The text of the topology for other brokers than those it was made on.
     pub(crate) fn text_for(&self, bootstrap: &str) -> String {
-        let Self { name, start, tiers, drain, listen, protocol, .. } = self;
+        let Self { name, start, tiers, order, drain, listen, protocol, .. } = self;
         let source = self.source_topic();
         let passthrough = || format!("passthrough = {{ fail = [{}] }}", self.fail.join(", "));
         let handler = self.handler.clone().unwrap_or_else(passthrough);
@@ -177,6 +186,8 @@ output = "{name}.out"
 tiers = [{tiers}]
 deadline = "1h"
 {retry}
+[pipeline.{name}.order]
+{order}
 [pipeline.{name}.topics]
 replication = 1
 

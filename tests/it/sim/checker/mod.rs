@@ -65,6 +65,9 @@ pub(crate) struct Author<'a> {
     pub(crate) policy: &'a Policy,
 }
 
+/// The offset and the version of a record whose handling began.
+type Started = (i64, Option<Version>);
+
 /// One task as one process had it at one time.
 pub(crate) type Holding = (Process, i32, Epoch);
 
@@ -88,7 +91,7 @@ pub(crate) struct Checker {
     opened: BTreeMap<Holding, Duration>,
     calls: BTreeMap<CallKey, Call>,
     running_keys: BTreeSet<(Holding, Vec<u8>)>,
-    last_started: BTreeMap<(Holding, Lane, Vec<u8>), (i64, Option<Version>)>,
+    last_started: BTreeMap<(Holding, Lane, Vec<u8>), Started>,
     /// Records before this offset got their fate in a transaction that was formed.
     formed: BTreeMap<(Holding, Lane), i64>,
     seen: BTreeMap<(Holding, Lane, i64), Seen>,

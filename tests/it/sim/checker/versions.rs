@@ -41,7 +41,7 @@ impl Checker {
             let source = record.source;
             match (state, version) {
                 (State::Emitted, Some(version)) => {
-                    let was = before.get(&key).copied().unwrap_or_else(|| now);
+                    let was = before.get(&key).copied().unwrap_or(now);
                     let newer = match was {
                         None => true,
                         Some(was) if rules.equal == Equal::Apply => version >= was.version,

@@ -1,0 +1,233 @@
+//! The guard on a real Kafka: whatever is killed or moves, an older version never follows a newer one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::{Offset, TopicPartitionList};
+use redrive::topology::model::{Pipeline, Topology};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::binary::Binary;
+use crate::found::Found;
+use crate::handler::{Answer, HttpHandler, told};
+use crate::process::eventually;
+use crate::size;
+use crate::support::{Kafka, PATIENCE};
+use crate::topology::Draft;
+
+const CASES: &str = include_str!("../cases/guard.json");
+const GUARD: &str = "guard = \"latest\"\nversion = { header = \"rev\" }\n";
+/// What fails at its first attempt begins with it.
+const FAILS: &str = "fails once, ";
+
+fn answer(attempt: u32, value: Bytes) -> Answer {
+    if attempt == 1 && value.starts_with(FAILS.as_bytes()) {
+        return told(StatusCode::SERVICE_UNAVAILABLE, "try later");
+    }
+    (StatusCode::OK, [(CONTENT_TYPE, "text/plain")], value)
+}
+
+/// A record with its version, in its header and its value.
+struct Version {
+    key: String,
+    version: i64,
+    value: Option<String>,
+}
+
+fn send(kafka: &Kafka, topology: &Topology, versions: &[Version]) {
+    let records = versions.iter().map(|Version { key, version, value }| {
+        let rev = version.to_string();
+        let headers = OwnedHeaders::new().insert(Header { key: "rev", value: Some(&rev) });
+        (Some(key.as_bytes()), value.as_ref().map(|value| value.as_bytes()), headers)
+    });
+    kafka.produce_with_headers(pipeline(topology).source.as_str(), None, records);
+}
+
+fn pipeline(topology: &Topology) -> &Pipeline {
+    &topology.pipelines[0]
+}
+
+fn output(kafka: &Kafka, topology: &Topology) -> Vec<Found> {
+    kafka.read(pipeline(topology).output.as_ref().unwrap().as_str())
+}
+
+/// The offset that the group has committed for a topic of one partition.
+fn committed(kafka: &Kafka, topology: &Topology, topic: &str) -> i64 {
+    let group = &pipeline(topology).group;
+    let consumer: BaseConsumer = kafka.config().set("group.id", group).create().expect("make a client");
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, 0);
+    // The coordinator may be on its way.
+    let Ok(list) = consumer.committed_offsets(list, PATIENCE) else { return 0 };
+    if let Offset::Offset(offset) = list.elements()[0].offset() { offset } else { 0 }
+}
+
+/// The versions of the output, in order.
+fn effects(kafka: &Kafka, topology: &Topology) -> Vec<i64> {
+    output(kafka, topology).iter().map(|found| found.number("rev")).collect()
+}
+
+/// Plays a vector with the process killed before every arrival.
+fn play(case: &Value, handler: &str) {
+    let (kafka, name) = (Kafka::shared(), case["name"].as_str().unwrap());
+    let order = if case["mode"] == "latest" { GUARD } else { "" };
+    let draft = Draft::new(kafka, 1).http(handler).tiers(&["1s"]).order(order);
+    let draft = draft.workers("static-membership", "true");
+    let topology = draft.made(kafka);
+    let text = draft.text(kafka);
+    let version = |version: i64, value: Option<String>| Version { key: "k".to_owned(), version, value };
+    let own = |version: i64| Some(format!("value-{version}"));
+    let start = case["start"].as_i64().unwrap();
+    send(kafka, &topology, &[version(start, own(start))]);
+    let mut process = Binary::run(&text, 0);
+    let mut sent = 1;
+    let source = pipeline(&topology).source.as_str();
+    eventually("the first is applied", || committed(kafka, &topology, source) >= sent);
+    for arrival in case["arrivals"].as_array().unwrap() {
+        process.kill();
+        process = Binary::run(&text, 0);
+        if let Some(number) = arrival["version"].as_i64() {
+            let given =
+                arrival.get("value").map_or_else(|| own(number), |value| value.as_str().map(str::to_owned));
+            let fails = arrival["outcome"] == "transient";
+            let value = given.map(|value| if fails { format!("{FAILS}{value}") } else { value });
+            send(kafka, &topology, &[version(number, value)]);
+            sent += 1;
+            eventually("it has its fate", || committed(kafka, &topology, source) >= sent);
+        } else {
+            let tier = pipeline(&topology).tiers[0].topic.name.as_str();
+            eventually("its copy has its fate", || committed(kafka, &topology, tier) >= 1);
+        }
+    }
+    assert_eq!(process.end().code(), Some(0), "{name}");
+
+    let expected = case["effects"].as_array().unwrap().iter().map(|effect| effect.as_i64().unwrap());
+    let expected: Vec<i64> = [start].into_iter().chain(expected).collect();
+    assert_eq!(effects(kafka, &topology), expected, "{name}");
+    let letters = kafka.read(pipeline(&topology).dead_letter.name.as_str());
+    let reasons: Vec<String> = letters.iter().map(|letter| letter.text("redrive-reason")).collect();
+    let conflicts = case["verdicts"].as_array().unwrap().iter().filter(|verdict| *verdict == "QUARANTINED");
+    assert_eq!(reasons, vec!["version-conflict"; conflicts.count()], "{name}");
+}
+
+#[test]
+fn every_vector_of_latest_holds_with_a_kill_before_each_arrival_and_the_control_regresses() {
+    let cases: Value = serde_json::from_str(CASES).unwrap();
+    let cases = cases["cases"].as_array().unwrap();
+    let runtime = Runtime::new().unwrap();
+    let handler = runtime.block_on(HttpHandler::start("/work", answer)).unwrap();
+    let played: Vec<&Value> =
+        cases.iter().filter(|case| case["mode"] == "latest" || case["mode"] == "none").collect();
+    assert_eq!(played.len(), 6);
+    thread::scope(|scope| {
+        for case in played {
+            scope.spawn(|| play(case, &handler.url));
+        }
+    });
+}
+
+/// Keys that are written over and over.
+const KEYS: usize = 100;
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test goes on for a while")]
+fn while_tasks_move_under_load_versions_only_rise_and_the_newest_of_each_key_is_applied() {
+    let kafka = Kafka::shared();
+    let runtime = Runtime::new().unwrap();
+    let handler = runtime.block_on(HttpHandler::start("/work", answer)).unwrap();
+    let stale = kafka.topic("stale", 4);
+    let order = format!("{GUARD}stale-output = \"{stale}\"\n");
+    let draft = Draft::new(kafka, 4).http(&handler.url).tiers(&["500ms", "2s"]).order(&order);
+    let topology = draft.made(kafka);
+    let text = draft.text(kafka);
+    let settled = Binary::run(&text, 0);
+    let lasts = if size::is_full() { Duration::from_secs(600) } else { Duration::from_secs(20) };
+    let (begun, mut version, mut moves) = (Instant::now(), 0, 0);
+    while begun.elapsed() < lasts {
+        let guest = Binary::run(&text, 1);
+        let joined = Instant::now();
+        while joined.elapsed() < Duration::from_secs(1) {
+            version += 1;
+            let of_key = |key: usize| {
+                let fails =
+                    if (key + usize::try_from(version).unwrap()).is_multiple_of(7) { FAILS } else { "" };
+                Version { key: format!("key-{key}"), version, value: Some(format!("{fails}{version}")) }
+            };
+            send(kafka, &topology, &(0..KEYS).map(of_key).collect::<Vec<_>>());
+        }
+        // In turn in order and not.
+        if moves % 2 == 0 {
+            guest.kill();
+        } else {
+            assert_eq!(guest.end().code(), Some(0));
+        }
+        moves += 1;
+    }
+    let sent = KEYS * usize::try_from(version).unwrap();
+    eventually("every record has its fate", || {
+        output(kafka, &topology).len() + kafka.read(&stale).len() >= sent
+    });
+    assert_eq!(settled.end().code(), Some(0));
+
+    let mut newest: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+    let mut seen: BTreeSet<(Vec<u8>, i64)> = BTreeSet::new();
+    let outputs = output(kafka, &topology);
+    for found in &outputs {
+        let (key, rev) = (found.key.clone().unwrap(), found.number("rev"));
+        let before = newest.insert(key.clone(), rev);
+        assert!(before.is_none_or(|before| before < rev), "{key:?} goes from {before:?} to {rev}");
+        seen.insert((key, rev));
+    }
+    assert_eq!(newest.len(), KEYS);
+    assert!(
+        newest.values().all(|newest| *newest == version),
+        "the newest of each key is applied: {newest:?}"
+    );
+    let late = kafka.read(&stale);
+    for found in &late {
+        let (key, rev) = (found.key.clone().unwrap(), found.number("redrive-version"));
+        assert!(seen.insert((key, rev)), "version {rev} is stale and applied, or stale twice");
+    }
+    assert_eq!(seen.len(), sent, "each version of each key has one fate");
+    println!("{sent} records, {moves} moves, {} applied, {} stale", outputs.len(), late.len());
+    assert!(!late.is_empty(), "nothing came late");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "how long it takes is printed, and bounded generously")]
+fn the_versions_of_many_keys_are_restored_before_anything_is_handled() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).order(GUARD);
+    let topology = draft.made(kafka);
+    let text = draft.text(kafka);
+    let many = size::records(100_000);
+    let of_key = |number: usize, version| Version {
+        key: format!("key-{number}"),
+        version,
+        value: Some("v".to_owned()),
+    };
+    send(kafka, &topology, &(0..many).map(|number| of_key(number, 2)).collect::<Vec<_>>());
+    let source = pipeline(&topology).source.as_str();
+    let all = i64::try_from(many).unwrap();
+    let first = Binary::run(&text, 0);
+    eventually("all are applied", || committed(kafka, &topology, source) >= all);
+    assert_eq!(first.end().code(), Some(0));
+
+    // One that is stale, one that is not.
+    send(kafka, &topology, &[of_key(0, 1), of_key(many - 1, 3)]);
+    let begun = Instant::now();
+    let process = Binary::run(&text, 0);
+    eventually("both have their fates", || committed(kafka, &topology, source) >= all + 2);
+    let (took, memory) = (begun.elapsed(), process.memory());
+    println!("{many} keys restored within {took:.1?}, {} MB resident", memory >> 20);
+    assert_eq!(process.end().code(), Some(0));
+    assert_eq!(effects(kafka, &topology).last(), Some(&3));
+    assert_eq!(effects(kafka, &topology).len(), many + 1);
+}
