@@ -81,6 +81,11 @@ impl Needed {
             }
             Cleanup::Compact => {
                 config.insert("cleanup.policy", "compact".to_owned());
+                // It is read whole at every take-over, and only closed segments are compacted: what a take-over reads stays in
+                // proportion to the keys, not to what was written since Kafka's own day of 1 GiB and a week.
+                config.insert("segment.bytes", (64 << 20).to_string());
+                config.insert("segment.ms", (60 * 60 * 1000).to_string());
+                config.insert("min.cleanable.dirty.ratio", "0.2".to_owned());
             }
             Cleanup::CompactDelete(retention) => {
                 config.insert("cleanup.policy", "compact,delete".to_owned());
