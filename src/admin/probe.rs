@@ -136,7 +136,11 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                     let text = "has tasks that wait: topics of redrive's own have too few partitions";
                     verdict.notes.push(format!("worker `{name}` {text}"));
                 }
-                BlockedBy::Output | BlockedBy::Tier | BlockedBy::DeadLetter | BlockedBy::State => {
+                BlockedBy::Output
+                | BlockedBy::StaleOutput
+                | BlockedBy::Tier
+                | BlockedBy::DeadLetter
+                | BlockedBy::State => {
                     let by = by.as_str();
                     verdict
                         .notes

@@ -8,7 +8,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::kafka::admin;
-use crate::kafka::admin::plan::{Change, Plan, Step, Verdict, Warning, drained_in_words};
+use crate::kafka::admin::plan::{
+    Change, HOLD_HINT, Plan, Step, Verdict, Warning, drained_in_words, held_in_words,
+};
 use crate::topology::model::Topology;
 
 /// Show or make the topics that redrive needs.
@@ -130,6 +132,10 @@ fn text(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
             }
             Change::Create(new) => writeln!(out, "  create  {topic}  {}", new.in_words())?,
             Change::Grow { from, to } => writeln!(out, "  grow    {topic}  {from} -> {to} partitions")?,
+            Change::Hold { from, to } => {
+                writeln!(out, "  refuse  {topic}  {}", held_in_words(*from, *to))?;
+                writeln!(out, "          {:width$}  hint: {HOLD_HINT}", "")?;
+            }
             Change::Refuse(problems) => {
                 for problem in problems {
                     writeln!(out, "  refuse  {topic}  {}", problem.text)?;
@@ -149,7 +155,7 @@ fn text(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         "{} to create, {} to grow, {} refused, {} as they must be",
         count(|change| matches!(change, Change::Create(_))),
         count(|change| matches!(change, Change::Grow { .. })),
-        count(|change| matches!(change, Change::Refuse(_))),
+        count(|change| matches!(change, Change::Refuse(_) | Change::Hold { .. })),
         count(|change| matches!(change, Change::Keep { .. } | Change::Drain { .. })),
     )
 }

@@ -30,7 +30,7 @@ pub(crate) fn grow(lanes: &[LaneState], mut counts: Vec<usize>) -> Option<Vec<us
     while let Some((_, (lane, offset), _)) = open_end(lanes, &counts) {
         let state = lanes.get(lane.index())?;
         let place = state.place_behind(offset);
-        if place > state.settled {
+        if place > state.settled || state.presence == Presence::Absent {
             return None;
         }
         *counts.get_mut(lane.index())? = place;
@@ -38,14 +38,14 @@ pub(crate) fn grow(lanes: &[LaneState], mut counts: Vec<usize>) -> Option<Vec<us
     Some(counts)
 }
 
-/// The shortest prefixes that can be committed at all; all zero where there are none.
-pub(crate) fn smallest(lanes: &[LaneState]) -> Vec<usize> {
+/// The shortest prefixes that can be committed at all, none longer than `most` of its lane; all zero where there are none.
+pub(crate) fn smallest(lanes: &[LaneState], most: &[usize]) -> Vec<usize> {
     let none = || vec![0; lanes.len()];
-    let ready = lanes.iter().enumerate().filter(|(_, state)| state.settled > 0);
-    let from = |(lane, _): (usize, &LaneState)| {
+    let ready = most.iter().enumerate().filter(|(_, most)| **most > 0);
+    let from = |(lane, _): (usize, &usize)| {
         let mut counts = none();
         *counts.get_mut(lane)? = 1;
-        grow(lanes, counts)
+        grow(lanes, counts).filter(|counts| counts.iter().zip(most).all(|(count, most)| count <= most))
     };
     ready.filter_map(from).min_by_key(|counts| counts.iter().sum::<usize>()).unwrap_or_else(none)
 }
@@ -54,10 +54,6 @@ pub(crate) fn smallest(lanes: &[LaneState]) -> Vec<usize> {
 fn open_end(lanes: &[LaneState], counts: &[usize]) -> Option<(usize, Place, usize)> {
     let taken = |(lane, offset): Place| {
         let Some(state) = lanes.get(lane.index()) else { return true };
-        if state.presence == Presence::Absent {
-            // It will not be committed, and is not waited for.
-            return true;
-        }
         let count = counts.get(lane.index()).copied().unwrap_or_default();
         state.window.get(count).is_none_or(|first_left| offset < first_left.offset)
     };
@@ -74,5 +70,120 @@ fn followed(stage: &Stage) -> Option<Place> {
     match stage {
         Stage::Settled(Settled { follows, .. }) => *follows,
         Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::envelope::{DeliveryId, Envelope};
+    use crate::core::headers::from_source;
+    use crate::core::lane::{Disposition, Entry, Form, Pending};
+    use crate::core::policy::IdentityPolicy;
+    use crate::core::position::{Epoch, Origin, Partition, TierIndex, TopicName};
+    use crate::core::record::Record;
+    use crate::core::time::{Monotonic, Timestamp};
+
+    const SOURCE: Lane = Lane::Source;
+    const TIER: Lane = Lane::Tier(TierIndex(0));
+
+    fn envelope() -> Envelope {
+        let origin = Origin { topic: TopicName::new("t"), partition: Partition(0), offset: Offset(0) };
+        let timestamp = Timestamp::from_millis(0);
+        let (key, value, headers, unnamed_headers) = (None, None, Vec::new(), 0);
+        let record = Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers };
+        from_source(record, origin, &IdentityPolicy::default()).0
+    }
+
+    /// A lane with records from offset 0 on, each settled and following what is given; `None`: not settled.
+    fn lane(lane: Lane, records: &[Option<Option<Place>>]) -> LaneState {
+        let mut state = LaneState::new(Offset(0), None);
+        for (offset, record) in (0..).map(Offset).zip(records) {
+            let id = DeliveryId { partition: Partition(0), epoch: Epoch(1), lane, offset };
+            let stage = match record {
+                None => Stage::Queued(Pending::decided(envelope())),
+                Some(follows) => Stage::Settled(Settled {
+                    id,
+                    envelope: Arc::new(envelope()),
+                    fate: Disposition::Emit(Vec::new()),
+                    form: Form::Whole,
+                    key: None,
+                    follows: *follows,
+                    due: None,
+                    judged: None,
+                    effect: None,
+                    order: 0,
+                    at: Monotonic::default(),
+                }),
+            };
+            state.window.push_back(Entry { offset, stage });
+        }
+        state.extend_settled();
+        state
+    }
+
+    /// Source, control and one tier.
+    fn lanes(source: &[Option<Option<Place>>], tier: &[Option<Option<Place>>]) -> Vec<LaneState> {
+        vec![lane(SOURCE, source), lane(Lane::Control, &[]), lane(TIER, tier)]
+    }
+
+    fn shrunk(lanes: &[LaneState]) -> Vec<usize> {
+        let mut counts: Vec<usize> = lanes.iter().map(|lane| lane.settled).collect();
+        shrink(lanes, &mut counts);
+        counts
+    }
+
+    const FREE: Option<Option<Place>> = Some(None);
+
+    const fn after(lane: Lane, offset: i64) -> Option<Option<Place>> {
+        Some(Some((lane, Offset(offset))))
+    }
+
+    #[test]
+    fn what_follows_a_record_that_is_not_settled_waits_and_so_does_what_stands_behind_it() {
+        let lanes = lanes(&[FREE, None, FREE], &[after(SOURCE, 2), FREE]);
+        assert_eq!(shrunk(&lanes), [1, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_committed_holds_nothing_up() {
+        let mut lanes = lanes(&[FREE, FREE], &[after(SOURCE, 0)]);
+        lanes[0].window.pop_front();
+        lanes[0].settled = 1;
+        assert_eq!(shrunk(&lanes), [1, 0, 1]);
+    }
+
+    /// The source's first follows the tier's second, the tier's first the source's second.
+    #[test]
+    fn records_that_follow_each_other_through_their_lanes_go_together_or_not_at_all() {
+        let lanes = lanes(&[after(TIER, 1), FREE], &[after(SOURCE, 1), FREE]);
+        assert_eq!(shrunk(&lanes), [2, 0, 2]);
+        let mut less = vec![1, 0, 2];
+        shrink(&lanes, &mut less);
+        assert_eq!(less, [0, 0, 0]);
+        assert_eq!(grow(&lanes, vec![1, 0, 0]), Some(vec![2, 0, 2]));
+        assert_eq!(smallest(&lanes, &[2, 0, 2]), [2, 0, 2]);
+    }
+
+    #[test]
+    fn nothing_grows_over_what_is_not_settled_or_into_a_lane_that_is_not_to_be_taken() {
+        let open = lanes(&[FREE, None], &[after(SOURCE, 1)]);
+        assert_eq!(grow(&open, vec![0, 0, 1]), None);
+        let mut gone = lanes(&[FREE], &[after(SOURCE, 0)]);
+        assert_eq!(smallest(&gone, &[0, 0, 1]), [0, 0, 0]);
+        assert_eq!(smallest(&gone, &[1, 0, 1]), [1, 0, 0]);
+        gone[0].presence = Presence::Absent;
+        assert_eq!(grow(&gone, vec![0, 0, 1]), None);
+    }
+
+    #[test]
+    fn a_record_may_follow_one_behind_it_in_its_own_lane() {
+        let lanes = lanes(&[after(SOURCE, 2), FREE, FREE], &[]);
+        assert_eq!(grow(&lanes, vec![1, 0, 0]), Some(vec![3, 0, 0]));
+        let mut counts = vec![2, 0, 0];
+        shrink(&lanes, &mut counts);
+        assert_eq!(counts, [0, 0, 0]);
     }
 }

@@ -115,11 +115,9 @@ pub fn of_output(given: &[Header], envelope: &Envelope) -> Vec<Header> {
     headers.list
 }
 
-/// The headers of a record that is stale: its own, the identity, and its version.
+/// The headers of a record that is stale: its own, identity, origin, version, and what has happened to it.
 pub fn of_stale(envelope: &Envelope) -> Vec<Header> {
-    let mut headers = of_output(&envelope.foreign, envelope);
-    headers.extend(version(envelope));
-    headers
+    Headers::of(envelope).list
 }
 
 fn version(envelope: &Envelope) -> Option<Header> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::core::closed::Place;
 use crate::core::control::Reply;
-use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::envelope::{DeliveryId, Envelope, Life};
 use crate::core::event::Dropped;
 use crate::core::guard::{Entry as Newest, KeyHash};
 use crate::core::outcome::{Output, Verdict};
@@ -55,7 +55,7 @@ pub(crate) struct Pending {
     pub(crate) envelope: Arc<Envelope>,
     /// The hash of its key; `None` for a null key, which has no order.
     pub(crate) key: Option<KeyHash>,
-    /// The record of its key, read from another lane, that is committed with it or before it.
+    /// The record of its key that must be committed with it or before it, and does not stand ahead of it in its own lane.
     pub(crate) follows: Option<Place>,
     /// When it was due; `None` on the source lane.
     pub(crate) due: Option<Timestamp>,
@@ -65,25 +65,33 @@ pub(crate) struct Pending {
     pub(crate) began: Option<Monotonic>,
     /// Executions of this delivery that were begun.
     pub(crate) executions: u32,
+    /// What had happened to it before the guard let it have no effect.
+    pub(crate) judged: Option<Box<Life>>,
 }
 
 impl Pending {
     /// A record whose fate is clear at the first look.
     pub(crate) fn decided(envelope: Envelope) -> Self {
         let envelope = Arc::new(envelope);
-        Self { envelope, key: None, follows: None, due: None, release: None, began: None, executions: 0 }
+        let (key, follows, due, judged) = (None, None, None, None);
+        Self { envelope, key, follows, due, release: None, began: None, executions: 0, judged }
     }
 
     /// A record whose fate is taken back, as it was before.
     pub(crate) fn again(settled: &Settled) -> Self {
+        let mut envelope = Arc::clone(&settled.envelope);
+        if let Some(life) = settled.judged.as_deref().filter(|life| **life != envelope.life) {
+            Arc::make_mut(&mut envelope).life = life.clone();
+        }
         Self {
-            envelope: Arc::clone(&settled.envelope),
+            envelope,
             key: settled.key,
             follows: None,
             due: settled.due,
             release: None,
             began: None,
             executions: 0,
+            judged: None,
         }
     }
 }
@@ -99,6 +107,7 @@ pub(crate) struct Settled {
     pub(crate) key: Option<KeyHash>,
     pub(crate) follows: Option<Place>,
     pub(crate) due: Option<Timestamp>,
+    pub(crate) judged: Option<Box<Life>>,
     /// What becomes of its key by it; only where a guard keeps that.
     pub(crate) effect: Option<Effect>,
     /// The place among everything this worker settled: writes leave in this order.

@@ -64,7 +64,7 @@ pub(crate) struct Guarded {
     pub(crate) applied: Box<VersionTable>,
     /// The newest version of each key whose effect is settled and not committed.
     pub(crate) staged: HashMap<KeyHash, Staged, FixedState>,
-    /// How many settled records follow one of another lane.
+    /// How many settled records follow one that does not stand ahead of them in their lane.
     pub(crate) crossings: usize,
 }
 
@@ -259,7 +259,7 @@ impl Task {
         if self.crosses() { closed::grow(&self.lanes, counts) } else { Some(counts) }
     }
 
-    /// Whether a settled record follows one of another lane.
+    /// Whether a settled record follows one that does not stand ahead of it in its lane.
     pub(crate) fn crosses(&self) -> bool {
         self.guarded.as_ref().is_some_and(|guarded| guarded.crossings > 0)
     }

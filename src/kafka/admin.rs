@@ -145,7 +145,7 @@ pub(crate) fn apply(topology: &Topology, plan: &Plan) -> Result<(), AdminError> 
     let brokers = Brokers::connect(topology)?;
     for step in plan.steps() {
         match &step.change {
-            Change::Keep { .. } | Change::Drain { .. } | Change::Refuse(_) => {}
+            Change::Keep { .. } | Change::Drain { .. } | Change::Hold { .. } | Change::Refuse(_) => {}
             Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::No)?,
             Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::No)?,
         }
@@ -270,7 +270,7 @@ fn compare(brokers: &Brokers, topology: &Topology) -> Result<Looked, AdminError>
 fn try_out(brokers: &Brokers, plan: &mut Plan) -> Result<(), AdminError> {
     for step in plan.steps_mut() {
         let tried = match &step.change {
-            Change::Keep { .. } | Change::Drain { .. } | Change::Refuse(_) => Ok(()),
+            Change::Keep { .. } | Change::Drain { .. } | Change::Hold { .. } | Change::Refuse(_) => Ok(()),
             Change::Create(new) => brokers.create(&step.topic, new, brokers::Trial::Yes),
             Change::Grow { to, .. } => brokers.grow(&step.topic, *to, brokers::Trial::Yes),
         };

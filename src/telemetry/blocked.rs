@@ -33,11 +33,13 @@ pub enum BlockedBy {
     Broker,
     /// The group does not let the worker have its name yet.
     MemberName,
+    /// The topic of stale records cannot be written.
+    StaleOutput,
 }
 
 impl BlockedBy {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Output,
         Self::Tier,
         Self::DeadLetter,
@@ -49,6 +51,7 @@ impl BlockedBy {
         Self::Partitions,
         Self::Broker,
         Self::MemberName,
+        Self::StaleOutput,
     ];
 
     /// Its place in [`BlockedBy::ALL`].
@@ -65,6 +68,7 @@ impl BlockedBy {
             Self::Partitions => 8,
             Self::Broker => 9,
             Self::MemberName => 10,
+            Self::StaleOutput => 11,
         }
     }
 
@@ -82,6 +86,7 @@ impl BlockedBy {
             Self::Partitions => "partitions",
             Self::Broker => "broker",
             Self::MemberName => "member-name",
+            Self::StaleOutput => "stale-output",
         }
     }
 }
@@ -99,7 +104,8 @@ pub fn unread(policy: &Policy, lane: Lane) -> Option<BlockedBy> {
 impl From<Target> for BlockedBy {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output | Target::Named(_) | Target::StaleOutput => Self::Output,
+            Target::Output | Target::Named(_) => Self::Output,
+            Target::StaleOutput => Self::StaleOutput,
             Target::Tier(_) => Self::Tier,
             Target::DeadLetter => Self::DeadLetter,
             Target::State => Self::State,

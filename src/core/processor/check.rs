@@ -5,6 +5,7 @@ use super::commit::OpenTask;
 use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::invariant::InvariantId;
 use crate::core::lane::Disposition;
+use crate::core::position::Lane;
 use crate::core::task::Task;
 use crate::core::time::{Monotonic, Now};
 
@@ -22,6 +23,16 @@ pub(super) fn prefix(task: &Task, open: &OpenTask, ended: Ended) -> Option<(Inva
         Ended::Committed => InvariantId::R1,
         Ended::Aborted => InvariantId::R6,
     };
+    let without_offset =
+        open.counts.iter().enumerate().find(|(index, count)| {
+            **count > 0 && open.offsets.iter().all(|(lane, _)| lane.index() != *index)
+        });
+    if let Some((index, count)) = without_offset {
+        let (lane, partition) = (Lane::at(index), open.partition);
+        let detail =
+            format!("{ended:?} {count} records of {lane:?} of task {partition} without their offset");
+        return Some((id, detail));
+    }
     open.offsets.iter().find_map(|(lane, offset)| {
         let state = task.lanes.get(lane.index())?;
         let count = open.counts.get(lane.index()).copied().unwrap_or(0);

@@ -148,7 +148,7 @@ impl Processor {
             }
             if task.crosses() {
                 let alone = if taken.is_empty() { Alone::Yes } else { Alone::No };
-                self.close(task, purpose, &mut counts, &mut open.tried, alone);
+                self.make_whole((partition, task), purpose, carries, &mut counts, &mut open.tried, alone);
             }
             for ((lane, state), count) in task.lanes().zip(counts.iter().copied()) {
                 let there = state.presence == Presence::There;

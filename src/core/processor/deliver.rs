@@ -138,7 +138,8 @@ impl Processor {
             None => Some(None),
         };
         let envelope = Arc::new(envelope);
-        let pending = Pending { envelope, key, follows: None, due, release, began: None, executions: 0 };
+        let pending =
+            Pending { envelope, key, follows: None, due, release, began: None, executions: 0, judged: None };
         let Some(lane) = task.lane(id.lane) else { return };
         lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
         match turn {
@@ -298,12 +299,14 @@ impl Processor {
 
     /// Puts the fate of a record into the window.
     pub(super) fn put(&mut self, id: DeliveryId, pending: Pending, fate: Disposition, now: Now) {
-        let Pending { envelope, key, follows, due, .. } = pending;
+        let Pending { envelope, key, follows, due, judged, .. } = pending;
+        // A failure goes by nothing but itself.
+        let follows = follows.filter(|_| judged.is_some() || matches!(fate, Disposition::Emit(_)));
         self.settled = self.settled.saturating_add(1);
         self.check_attempts(id, &envelope, &fate);
         let effect = self.effect_of(&envelope, &fate, key);
         let (form, order, at) = (Form::Whole, self.settled, now.mono);
-        let settled = Settled { id, envelope, fate, form, key, follows, due, effect, order, at };
+        let settled = Settled { id, envelope, fate, form, key, follows, due, judged, effect, order, at };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         if let Some(guarded) = &mut task.guarded {
             guarded.settled(&settled);

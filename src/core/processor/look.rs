@@ -13,9 +13,12 @@ use crate::core::lane::Disposition;
 use crate::core::outcome::Verdict;
 use crate::core::policy::{Guard, TombstoneVersion, VersionSource};
 use crate::core::position::{Lane, Origin};
-use crate::core::record::Record;
+use crate::core::record::{Header, Record};
 use crate::core::route;
 use crate::core::time::{Now, Timestamp};
+
+/// So much of a version that is none is shown, in characters.
+const LONGEST_SHOWN: usize = 40;
 
 /// What becomes of a record when it is first looked at.
 pub(super) enum Look {
@@ -100,8 +103,8 @@ impl Processor {
         envelope.version = envelope.version.or_else(|| version_of(&rules.version, &envelope));
         let counts_on = envelope.value.is_none() && rules.tombstone == TombstoneVersion::Next;
         if envelope.version.is_none() && !counts_on {
-            let detail = "none of the places that `order.version` names holds a version";
-            return dead(envelope, Reason::NoVersion, detail);
+            let detail = no_version(&rules.version, &envelope);
+            return dead(envelope, Reason::NoVersion, &detail);
         }
         Look::Deliver { envelope, due }
     }
@@ -127,12 +130,31 @@ impl Processor {
 
 /// The version of a record: the first that exists counts, whether it can be used or not.
 fn version_of(sources: &[VersionSource], envelope: &Envelope) -> Option<Version> {
-    let found = sources.iter().find_map(|source| match source {
-        VersionSource::Header(name) => {
-            envelope.foreign.iter().rev().find(|header| header.name == *name).map(|header| &header.value)
+    Version::from_header(version_header(sources, envelope)?.value.as_ref()?)
+}
+
+/// The header with the version: of several of one name the last, as Kafka's own clients read them.
+fn version_header<'a>(sources: &[VersionSource], envelope: &'a Envelope) -> Option<&'a Header> {
+    sources.iter().find_map(|source| match source {
+        VersionSource::Header(name) => envelope.foreign.iter().rev().find(|header| header.name == *name),
+    })
+}
+
+/// Why a record has no version, for people.
+fn no_version(sources: &[VersionSource], envelope: &Envelope) -> String {
+    let wanted = "a whole number of 64 bits or a time (RFC 3339)";
+    match version_header(sources, envelope) {
+        None => {
+            let names = sources.iter().map(|VersionSource::Header(name)| format!("`{}`", name.as_str()));
+            let names = names.collect::<Vec<_>>().join(" or ");
+            format!("the record has no header {names}, where `order.version` says {wanted} stands")
         }
-    });
-    Version::from_header(found?.as_ref()?)
+        Some(Header { name, value: None }) => format!("header `{}` is null, not {wanted}", name.as_str()),
+        Some(Header { name, value: Some(value) }) => {
+            let shown: String = String::from_utf8_lossy(value).chars().take(LONGEST_SHOWN).collect();
+            format!("header `{}` is `{}`, not {wanted}", name.as_str(), shown.escape_debug())
+        }
+    }
 }
 
 /// Writes a failure into what has happened to a record.

@@ -11,11 +11,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::Processor;
-use super::blocks::Purpose;
+use super::blocks::{Carries, Purpose};
 use super::look::note_failure;
 use crate::core::class::{Class, Reason};
 use crate::core::closed::{self, Place};
-use crate::core::envelope::{DeliveryId, Envelope};
+use crate::core::envelope::{DeliveryId, Envelope, Life};
 use crate::core::event::{Dropped, Target, Write};
 use crate::core::guard::judge::{self, Judgement};
 use crate::core::guard::{Entry, KeyHash, fingerprint};
@@ -55,6 +55,7 @@ impl Processor {
 
         let (newest, follows) = guarded.newest(key, (id.lane, id.offset));
         pending.follows = follows;
+        let before = pending.envelope.life.clone();
         let envelope = &pending.envelope;
         let judgement = judge::latest(rules, newest, envelope.version, envelope.value.as_deref());
         let fate = match judgement {
@@ -72,12 +73,13 @@ impl Processor {
                 self.quarantine(id, verdict, detail, now)
             }
             Judgement::NoVersion => {
-                let detail = "the version after the applied one is beyond the largest".to_owned();
+                let detail =
+                    format!("it counts as the version after `{}`, which is the largest there is", i64::MAX);
                 let verdict = Verdict { class: Class::Permanent, reason: Reason::NoVersion };
                 self.quarantine(id, verdict, detail, now)
             }
         };
-        self.decide(id, fate, now);
+        self.decide(id, fate, before, now);
         Turn::Passed
     }
 
@@ -90,11 +92,14 @@ impl Processor {
         Disposition::DeadLetter(verdict)
     }
 
-    fn decide(&mut self, id: DeliveryId, fate: Disposition, now: Now) {
+    fn decide(&mut self, id: DeliveryId, fate: Disposition, before: Life, now: Now) {
         let lane = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane));
         let Some(entry) = lane.and_then(|lane| lane.entry(id.offset)) else { return };
         match std::mem::replace(&mut entry.stage, Stage::Moving) {
-            Stage::Queued(pending) => self.put(id, pending, fate, now),
+            Stage::Queued(pending) => {
+                let judged = Some(Box::new(before));
+                self.put(id, Pending { judged, ..pending }, fate, now);
+            }
             other @ (Stage::Running(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving) => {
                 entry.stage = other;
             }
@@ -123,8 +128,8 @@ impl Processor {
         Some(Effect { key, newest: Entry { version, tag: fingerprint(envelope.value.as_deref()) } })
     }
 
-    /// A settled record cannot be written and becomes a dead letter: it has no effect, and what was dropped because of it is
-    /// judged anew.
+    /// A settled record cannot be written and becomes a dead letter: it has no effect, and what the guard let have none because of
+    /// it is judged anew.
     pub(super) fn take_back(&mut self, id: DeliveryId, effect: &Effect, order: u64, now: Now) {
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         let Some(guarded) = task.guarded.as_deref_mut() else { return };
@@ -137,8 +142,8 @@ impl Processor {
         for (index, lane) in task.lanes.iter_mut().enumerate() {
             for (place, entry) in lane.window.iter_mut().enumerate() {
                 let Stage::Settled(settled) = &entry.stage else { continue };
-                let dropped = settled.key == Some(key) && matches!(settled.fate, Disposition::Drop(_));
-                if dropped && settled.order > order {
+                let judged = settled.key == Some(key) && settled.judged.is_some();
+                if judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));
                     let crosses = usize::from(settled.follows.is_some());
                     guarded.crossings = guarded.crossings.saturating_sub(crosses);
@@ -189,15 +194,16 @@ impl Processor {
 
     /// Leaves out of what the next transaction takes of a task whatever cannot be committed without something that is left out,
     /// or adds that to what it must take.
-    pub(super) fn close(
+    pub(super) fn make_whole(
         &self,
-        task: &Task,
+        (partition, task): (Partition, &Task),
         purpose: &Purpose,
+        carries: Carries,
         counts: &mut Vec<usize>,
         tried: &mut BTreeSet<DeliveryId>,
         alone: Alone,
     ) {
-        let (partition, epoch) = (tried.first().map(|id| id.partition), task.epoch);
+        let epoch = task.epoch;
         match purpose {
             Purpose::Search | Purpose::Probe(..) if !tried.is_empty() => {
                 if let Some(grown) = task.grown(counts.clone()) {
@@ -208,29 +214,25 @@ impl Processor {
                         Some((lane, last))
                     });
                     for (lane, last) in taken {
-                        tried.extend(partition.into_iter().flat_map(|partition| {
-                            self.search.up_to(DeliveryId { partition, epoch, lane, offset: last })
-                        }));
+                        tried.extend(self.search.up_to(DeliveryId { partition, epoch, lane, offset: last }));
                     }
                 } else {
                     task.close(counts);
                 }
             }
             Purpose::Search | Purpose::Probe(..) | Purpose::Everything => {
-                let wanted = counts.iter().any(|count| *count > 0);
+                let most = counts.clone();
                 task.close(counts);
                 // What belongs together goes whole, however much that is.
-                if wanted && alone == Alone::Yes && counts.iter().all(|count| *count == 0) {
-                    let smallest = closed::smallest(&task.lanes);
-                    let free = |((lane, state), count): ((Lane, &LaneState), &usize)| {
-                        let partition = state.ready_records().next().map(|settled| settled.id.partition);
-                        partition.is_none_or(|partition| {
-                            *count <= self.search.free(partition, epoch, (lane, state))
-                        })
+                if alone == Alone::Yes && counts.iter().all(|count| *count == 0) {
+                    let free = |(lane, (state, taken)): (usize, (&LaneState, usize))| {
+                        let lane = Lane::at(lane);
+                        let open =
+                            carries.takes(lane) && most.get(lane.index()).is_some_and(|most| *most > 0);
+                        if open { self.search.free(partition, epoch, (lane, state)).max(taken) } else { 0 }
                     };
-                    if task.lanes().zip(&smallest).all(free) {
-                        *counts = smallest;
-                    }
+                    let lanes = task.lanes.iter().zip(most.iter().copied()).enumerate();
+                    *counts = closed::smallest(&task.lanes, &lanes.map(free).collect::<Vec<_>>());
                 }
             }
         }

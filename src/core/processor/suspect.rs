@@ -11,7 +11,7 @@ use super::Processor;
 use super::blocks::Purpose;
 use crate::core::envelope::DeliveryId;
 use crate::core::event::{Flaw, Part, Suspects, Target};
-use crate::core::lane::{LaneState, Stage};
+use crate::core::lane::{LaneState, Settled, Stage};
 use crate::core::position::{Epoch, Lane, Offset, Partition};
 use crate::core::task::Task;
 use crate::core::time::Now;
@@ -165,6 +165,9 @@ impl Processor {
     /// Whether a suspect can be written now: its task is not stopped, and whatever must be committed with it is settled.
     fn can_be_tried(&self, id: &DeliveryId) -> bool {
         let settled = |task: &Task| {
+            if task.guarded.is_none() {
+                return true;
+            }
             let counts = task.grown(task.up_to([id]));
             counts.is_some_and(|counts| {
                 task.lanes.iter().zip(counts).all(|(lane, count)| count <= lane.settled)
@@ -182,8 +185,11 @@ impl Processor {
         now: Now,
     ) -> Found {
         let (Suspects::Each(places) | Suspects::OneOf(places)) = suspects;
-        let accused: BTreeSet<DeliveryId> =
-            places.iter().filter_map(|place| writers.of(*place)).filter(|id| self.is_settled(*id)).collect();
+        let accused: BTreeSet<DeliveryId> = places
+            .iter()
+            .filter_map(|place| writers.of(*place))
+            .filter(|id| self.settled(*id).is_some())
+            .collect();
         let is_certain = match suspects {
             Suspects::Each(_) => true,
             Suspects::OneOf(_) => accused.len() == 1,
@@ -202,9 +208,14 @@ impl Processor {
         self.search.span = 1;
         // What stands before it goes first.
         self.search.gives_way();
-        let stuck: BTreeSet<(Partition, Part)> = accused
+        // What has an effect first: what the guard judged by it is judged anew, and may not be written at all.
+        let (effects, others): (Vec<_>, Vec<_>) = accused
             .into_iter()
-            .filter(|id| !self.give_way(*id, refusal, now))
+            .partition(|id| self.settled(*id).is_some_and(|settled| settled.effect.is_some()));
+        let stuck: BTreeSet<(Partition, Part)> = effects
+            .into_iter()
+            .chain(others)
+            .filter(|id| self.settled(*id).is_some() && !self.give_way(*id, refusal, now))
             .map(|id| (id.partition, Part::of(id.lane)))
             .collect();
         if stuck.is_empty() { Found::GoesOn } else { Found::NoOtherForm(stuck) }
@@ -241,10 +252,12 @@ impl Processor {
         }
     }
 
-    fn is_settled(&mut self, id: DeliveryId) -> bool {
-        let task = self.tasks.get_mut(&id.partition).filter(|task| task.epoch == id.epoch);
-        let entry = task.and_then(|task| task.lane(id.lane)).and_then(|lane| lane.entry(id.offset));
-        entry.is_some_and(|entry| matches!(entry.stage, Stage::Settled(_)))
+    fn settled(&mut self, id: DeliveryId) -> Option<&Settled> {
+        let task = self.tasks.get_mut(&id.partition).filter(|task| task.epoch == id.epoch)?;
+        match &task.lane(id.lane)?.entry(id.offset)?.stage {
+            Stage::Settled(settled) => Some(settled),
+            Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::core::policy::Guard;
 use crate::core::position::TopicName;
 use crate::kafka::admin::drained::Drained;
 use crate::kafka::admin::wanted::{self, Kind, Wanted};
@@ -99,6 +100,14 @@ pub(crate) enum Change {
         /// As many as it needs.
         to: usize,
     },
+    /// It has too few partitions, and is not grown: the keys of a guarded pipeline may have moved to other partitions, where
+    /// their versions are not known.
+    Hold {
+        /// As many as it has.
+        from: usize,
+        /// As many as its source has.
+        to: usize,
+    },
     /// It is not as it must be, and only its owner may change it.
     Refuse(Vec<Problem>),
 }
@@ -159,6 +168,16 @@ impl Plan {
                     existing::own(shape, source, *cleanup, *settings, here)
                 }
             };
+            let is_guarded = topology.pipelines.iter().any(|pipeline| {
+                pipeline.name == wanted.pipeline && pipeline.policy.order.guard != Guard::None
+            });
+            let change = if let Change::Grow { from, to } = change
+                && is_guarded
+            {
+                Change::Hold { from, to }
+            } else {
+                change
+            };
             plan.warn(&wanted, here, &change);
             plan.steps.push(Step {
                 pipeline: wanted.pipeline,
@@ -195,13 +214,13 @@ impl Plan {
 
     /// Whether topics of redrive's own need further partitions, and nothing else is to be done.
     pub(super) fn only_grows(&self) -> bool {
-        self.open().all(|step| matches!(step.change, Change::Grow { .. }))
+        self.open().all(|step| matches!(step.change, Change::Grow { .. } | Change::Hold { .. }))
     }
 
     /// What it comes to.
     pub(crate) fn verdict(&self) -> Verdict {
         self.open().fold(Verdict::Nothing, |so_far, step| match (&step.change, so_far) {
-            (Change::Refuse(_), _) | (_, Verdict::Refused) => Verdict::Refused,
+            (Change::Refuse(_) | Change::Hold { .. }, _) | (_, Verdict::Refused) => Verdict::Refused,
             (Change::Keep { .. } | Change::Drain { .. }, so_far) => so_far,
             (Change::Create(_) | Change::Grow { .. }, Verdict::Nothing | Verdict::Changes) => {
                 Verdict::Changes
@@ -216,8 +235,18 @@ impl Plan {
     fn warn(&mut self, wanted: &Wanted, here: &Found, change: &Change) {
         let replicas = match (change, here) {
             (Change::Create(new), _) => new.replication.map(usize::from),
-            (Change::Keep { .. } | Change::Grow { .. }, Found::Present { replicas, .. }) => Some(*replicas),
-            (Change::Keep { .. } | Change::Grow { .. } | Change::Refuse(_) | Change::Drain { .. }, _) => None,
+            (
+                Change::Keep { .. } | Change::Grow { .. } | Change::Hold { .. },
+                Found::Present { replicas, .. },
+            ) => Some(*replicas),
+            (
+                Change::Keep { .. }
+                | Change::Grow { .. }
+                | Change::Hold { .. }
+                | Change::Refuse(_)
+                | Change::Drain { .. },
+                _,
+            ) => None,
         };
         if let Some(replicas) = replicas.filter(|replicas| *replicas < SAFE_REPLICATION) {
             self.warnings.push(Warning {
@@ -241,6 +270,9 @@ impl Step {
             }
             Change::Create(new) => format!("create {topic} ({role}): {}", new.in_words()),
             Change::Grow { from, to } => format!("grow {topic} ({role}): from {from} to {to} partitions"),
+            Change::Hold { from, to } => {
+                format!("hold {topic} ({role}): {}; {HOLD_HINT}", held_in_words(*from, *to))
+            }
             Change::Refuse(problems) => {
                 let list: Vec<_> = problems.iter().map(|problem| problem.text.as_str()).collect();
                 format!("refuse {topic} ({role}): {}", list.join("; "))
@@ -261,6 +293,18 @@ impl New {
         }
         text
     }
+}
+
+/// What to do about a topic that is held.
+pub(crate) const HOLD_HINT: &str = "its other tasks go on; let it drain, and read the source in a pipeline of another name, \
+     whose guard begins anew";
+
+/// What is to be said of a topic of a guarded pipeline that does not follow its source.
+pub(crate) fn held_in_words(from: usize, to: usize) -> String {
+    format!(
+        "has {from} partitions, its source {to}: keys may have moved to other partitions, where the guard does not know \
+         their versions"
+    )
 }
 
 /// What is to be said of a tier that is only drained.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::guard::{Entry, KeyHasher, VersionTable};
@@ -44,6 +45,8 @@ pub(super) struct Reading {
     hasher: KeyHasher,
     /// The keys whose newest entries cannot be read.
     unreadable: BTreeMap<Vec<u8>, BadStateEntry>,
+    /// What could not be read when it was read to its end last.
+    unreadable_last: Option<String>,
     /// How far it is read.
     next: Offset,
 }
@@ -94,6 +97,7 @@ impl Reading {
             versions: is_guarded.then(|| Box::new(VersionTable::new(hasher))),
             hasher,
             unreadable: BTreeMap::new(),
+            unreadable_last: None,
             next: Offset(0),
         };
         reading.begin_anew();
@@ -134,28 +138,35 @@ impl Reading {
                     Entries { positions, versions, unreadable }.take(found.key(), found.payload());
                 }
                 // Behind everything that was stable when it was asked for, the end included.
-                Some(Err(KafkaError::PartitionEOF(_))) => return self.read(),
+                Some(Err(KafkaError::PartitionEOF(_))) => return self.read(pipeline),
                 Some(Err(error)) => {
-                    // An error may have ended the reading of the partition: it is read from its start again.
-                    self.begin_anew();
+                    if ends_reading(&error) {
+                        self.begin_anew();
+                    }
                     return Err(error.into());
                 }
                 None => {}
             }
         }
         let (partition, next, end) = (self.partition, self.next, self.end);
-        Err(NotRead::Yet(format!("`{topic}/{partition}` is being read, up to `{next}` of `{end}`")))
+        let goes_on = || format!("`{topic}/{partition}` is being read, up to `{next}` of `{end}`");
+        Err(NotRead::Yet(self.unreadable_last.clone().unwrap_or_else(goes_on)))
     }
 
-    fn read(&mut self) -> Result<State, NotRead> {
+    fn read(&mut self, pipeline: &Pipeline) -> Result<State, NotRead> {
         // Without its position a lane would begin somewhere without a word, and without its version a key with anything.
-        if let Some((_, bad)) = self.unreadable.pop_first() {
-            return Err(NotRead::Yet(bad.to_string()));
+        let bad = self.positions.values().find_map(|position| position.as_ref().err());
+        if let Some(bad) = bad.or_else(|| self.unreadable.values().next()) {
+            let place = format!("{}/{}", pipeline.state.name, self.partition);
+            let hint = "a newer redrive may have written it: run that, or write the entry of this key anew";
+            let detail = format!("`{place}`: {bad}; {hint}");
+            self.unreadable_last = Some(detail.clone());
+            // All of it, since somebody may have mended it.
+            self.begin_anew();
+            return Err(NotRead::Yet(detail));
         }
-        let positions = std::mem::take(&mut self.positions);
-        let read = positions.into_iter().map(|(lane, position)| Ok((lane, position?)));
-        let positions: Result<_, BadStateEntry> = read.collect();
-        let positions = positions.map_err(|bad| NotRead::Yet(bad.to_string()))?;
+        let positions = std::mem::take(&mut self.positions).into_iter();
+        let positions = positions.filter_map(|(lane, position)| Some((lane, position.ok()?))).collect();
         Ok(State { positions, versions: self.versions.take() })
     }
 }
@@ -209,6 +220,22 @@ impl Drop for Reading {
     fn drop(&mut self) {
         self.consumer.context().end();
     }
+}
+
+/// Whether the client reads no further after an error: all others it tells and goes on by itself.
+fn ends_reading(error: &KafkaError) -> bool {
+    let code = error.rdkafka_error_code();
+    matches!(
+        code,
+        Some(
+            RDKafkaErrorCode::AutoOffsetReset
+                | RDKafkaErrorCode::OffsetOutOfRange
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::Fatal
+        )
+    )
 }
 
 fn client(config: &rdkafka::ClientConfig, kafka: &Kafka) -> Result<BaseConsumer<Context>, NotRead> {

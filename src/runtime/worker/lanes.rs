@@ -1,6 +1,9 @@
 //! What becomes of the lanes when their topics are gone, back, or made anew.
 
+use std::sync::Arc;
+
 use crate::core::event::Event;
+use crate::core::policy::Guard;
 use crate::core::position::Lane;
 use crate::kafka::reader::LaneId;
 use crate::runtime::worker::Worker;
@@ -9,8 +12,13 @@ use crate::telemetry::blocked::unread;
 impl Worker {
     /// The topic of a lane is gone.
     pub(super) fn vanished(&mut self, lane: Lane) {
-        self.account.vanished(lane, unread(&self.settings.transactor.pipeline.policy, lane));
+        let policy = Arc::clone(self.processor.policy());
+        self.account.vanished(lane, unread(&policy, lane));
         self.due.push_back(Event::Absent { lane });
+        if policy.order.guard != Guard::None {
+            // What is settled of it may hold up others of its keys, or may be committed long after them if it comes back.
+            self.misplace(lane);
+        }
     }
 
     /// It is there again.

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGCONT, SIGTERM};
+use tokio::time::Instant;
 
 /// Not among those that a program may handle.
 const SIGSTOP: i32 = 19;
@@ -18,7 +20,11 @@ pub(crate) type Program = Box<dyn Fn(usize) -> Command>;
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    started: Instant,
 }
+
+/// A process that does not listen to signals yet is ended by them, as any program is.
+const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Process {
     /// Starts it; what it says is appended to the log.
@@ -27,7 +33,8 @@ impl Process {
         command.stdout(log.try_clone().context("opening a log")?).stderr(log);
         // Out of the terminal's group: ^C is for the run, which stops its processes in order.
         command.process_group(0);
-        Ok(Self { child: command.spawn().context("starting a process")? })
+        let started = Instant::now();
+        Ok(Self { child: command.spawn().context("starting a process")?, started })
     }
 
     /// By SIGKILL, and waits until it is gone.
@@ -49,6 +56,7 @@ impl Process {
 
     /// It finishes what runs, commits, and ends.
     pub(crate) fn tell_to_end(&self) -> Result<()> {
+        std::thread::sleep(LISTENS_WITHIN.saturating_sub(self.started.elapsed()));
         self.signal(SIGTERM)
     }
 

@@ -301,6 +301,43 @@ fn what_was_dropped_for_an_output_that_is_refused_is_judged_anew() {
 }
 
 #[test]
+fn another_value_of_a_version_whose_output_is_refused_is_applied_after_all() {
+    let mut guarding = Guarding::new(guarded(latest()));
+    let records = vec![versioned(0, 5, Some("a")), versioned(1, 5, Some("b"))];
+    guarding.worker.fetch(Lane::Source, records);
+    guarding.worker.answer(done());
+    let place = guarding.worker.transactions[0].writes.iter().position(|w| w.target == Target::Output);
+    guarding.worker.end(TransactionResult::Aborted(AbortCause::Refused {
+        target: Target::Output,
+        partition: P,
+        flaw: Flaw::TooLarge,
+        suspects: Suspects::Each(vec![place.unwrap()]),
+        detail: "too large".to_owned(),
+    }));
+    let again = guarding.worker.answer(done());
+    assert_eq!((again.id.offset, again.envelope.life.history.is_empty()), (Offset(1), true));
+    guarding.worker.wait(100);
+    while !guarding.worker.transactions.is_empty() {
+        guarding.commit();
+        guarding.worker.wait(100);
+    }
+    assert_eq!(guarding.applied(), Some(5));
+}
+
+#[test]
+fn a_task_whose_versions_are_not_known_does_not_begin() {
+    let policy = guarded(latest());
+    let mut worker = Worker::new(policy.clone());
+    worker.tell(Event::Assigned(vec![P]));
+    let lanes = policy.lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
+    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None };
+    let epoch = worker.epoch();
+    worker.tell(Event::Restored { partition: P, epoch, found });
+    assert!(!worker.others.iter().any(|action| matches!(action, Action::Open { .. })));
+    assert_eq!(worker.breaches().len(), 1);
+}
+
+#[test]
 fn another_value_under_the_applied_version_goes_by_the_topology() {
     for (equal, expected) in [(Equal::Apply, "APPLIED"), (Equal::Drop, "DUPLICATE")] {
         let mut guarding = Guarding::new(guarded(Latest { equal, ..latest() }));
@@ -332,15 +369,22 @@ fn a_record_without_key_or_version_is_a_dead_letter_that_no_handler_saw() {
     let no_key = Record { key: None, ..versioned(0, 1, Some("v")) };
     let words = versioned(0, "newest", Some("v"));
     let tombstone = Record { value: None, ..record(0, KEY) };
-    for (given, reason) in
-        [(no_key, "no-key"), (record(0, KEY), "no-version"), (words, "no-version"), (tombstone, "no-version")]
-    {
+    let no_header = "the record has no header `rev`, where `order.version` says a whole number of 64 bits or a time \
+                     (RFC 3339) stands";
+    let not_one = "header `rev` is `newest`, not a whole number of 64 bits or a time (RFC 3339)";
+    for (given, reason, detail) in [
+        (no_key, "no-key", "the order goes by the key, and the record has none"),
+        (record(0, KEY), "no-version", no_header),
+        (words, "no-version", not_one),
+        (tombstone, "no-version", no_header),
+    ] {
         let mut guarding = Guarding::new(guarded(latest()));
         guarding.fetch(Lane::Source, given);
         let transaction = guarding.commit();
         let letter = transaction.writes.iter().find(|write| write.target == Target::DeadLetter).unwrap();
         assert_eq!(header(&letter.headers, "redrive-reason").as_deref(), Some(reason));
         assert_eq!(header(&letter.headers, "redrive-class").as_deref(), Some("permanent"));
+        assert_eq!(header(&letter.headers, "redrive-detail").as_deref(), Some(detail));
     }
 }
 

@@ -41,7 +41,9 @@ fn problems_with(topic: &str, name: &str, value: &str) -> Vec<String> {
     match change_of(topic, &found) {
         Change::Refuse(problems) => problems.into_iter().map(|problem| problem.text).collect(),
         Change::Keep { .. } => Vec::new(),
-        other @ (Change::Create(_) | Change::Grow { .. } | Change::Drain { .. }) => panic!("{other:?}"),
+        other @ (Change::Create(_) | Change::Grow { .. } | Change::Hold { .. } | Change::Drain { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 
