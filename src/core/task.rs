@@ -220,6 +220,13 @@ impl Task {
             .any(|lane| lane.presence == Presence::There && lane.offset_after(0) > lane.committed)
     }
 
+    /// Records that could be committed, were everything that they write there.
+    pub(crate) fn settled(&self) -> usize {
+        let mut counts: Vec<usize> = self.lanes.iter().map(|lane| lane.settled).collect();
+        self.close(&mut counts);
+        counts.iter().sum()
+    }
+
     /// Records that the next transaction can take.
     pub(crate) fn ready(&self) -> usize {
         self.takes(|_, state| state.ready()).map(|(_, count)| count).sum()

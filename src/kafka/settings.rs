@@ -80,6 +80,8 @@ pub(super) fn state_consumer(kafka: &Kafka, pipeline: &Pipeline) -> ClientConfig
     config.set("enable.partition.eof", "true");
     // Enough that the broker is never waited for: one partition at a time is read, and then no more of this is held.
     config.set("queued.min.messages", "100000").set("queued.max.messages.kbytes", "16384");
+    // Its end is told by an answer without records: a broker is not to hold that back for more.
+    config.set("fetch.wait.max.ms", "10");
     config
 }
 

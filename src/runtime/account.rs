@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::health::{Transacting, WorkerHealth};
-use crate::core::event::{Part, Report, StopReason, TransactionResult};
+use crate::core::event::{LaneStart, Part, Report, Restored, StopReason, TransactionResult};
 use crate::core::position::{Lane, Offset, Partition};
 use crate::core::record::Record;
 use crate::core::time::Monotonic;
@@ -19,7 +19,8 @@ use crate::telemetry::event::{
     APPLY, AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade,
     LaneVanished, MemberNameGiven, MemberNameTaken, PartitionsFollowed, Rebalance, RebalanceSeen,
     RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted,
-    TimePassed, TooFewPartitions, TransactionEnded, TransactionLate, WorkerStarted, WorkerStopped,
+    TimePassed, TooFewPartitions, TransactionEnded, TransactionLate, VersionsUnknown, WorkerStarted,
+    WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -119,6 +120,17 @@ impl Account {
         let since = self.clock.now().mono;
         self.tasks.insert(partition, Taken { state: TaskState::Restoring, since });
         self.count();
+    }
+
+    /// What is known of the versions of a task's keys.
+    pub(super) fn versions(&self, partition: Partition, found: &Restored) {
+        let source = found.lanes.get(Lane::Source.index());
+        if let (Some(versions), Some(LaneStart::Committed(next))) = (&found.versions, source)
+            && versions.is_empty()
+            && next.0 > 0
+        {
+            self.telemetry.emit(VersionsUnknown { partition, next: *next });
+        }
     }
 
     /// The group asks partitions back.

@@ -242,6 +242,7 @@ impl Worker {
                     self.account.has_partitions(partition);
                     remade.into_iter().for_each(|(id, left)| self.account.remade(id, left));
                     losses.into_iter().for_each(|loss| self.account.records_lost(loss));
+                    self.account.versions(partition, &found);
                     self.due.push_back(Event::Restored { partition, epoch, found });
                 }
             }

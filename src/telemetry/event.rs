@@ -22,7 +22,7 @@ pub use partitions::{APPLY, PartitionsFollowed, TooFewPartitions};
 pub use report::Reported;
 pub use task::{
     LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,
-    TaskWaits, TasksCounted,
+    TaskWaits, TasksCounted, VersionsUnknown,
 };
 pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded, TransactionLate};
 pub use worker::{

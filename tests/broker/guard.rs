@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::{Offset, TopicPartitionList};
+use redrive::core::state::applied_key;
 use redrive::topology::model::{Pipeline, Topology};
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -43,8 +46,7 @@ struct Version {
 
 fn send(kafka: &Kafka, topology: &Topology, versions: &[Version]) {
     let records = versions.iter().map(|Version { key, version, value }| {
-        let rev = version.to_string();
-        let headers = OwnedHeaders::new().insert(Header { key: "rev", value: Some(&rev) });
+        let headers = rev(&version.to_string());
         (Some(key.as_bytes()), value.as_ref().map(|value| value.as_bytes()), headers)
     });
     kafka.produce_with_headers(pipeline(topology).source.as_str(), None, records);
@@ -131,6 +133,66 @@ fn every_vector_of_latest_holds_with_a_kill_before_each_arrival_and_the_control_
             scope.spawn(|| play(case, &handler.url));
         }
     });
+}
+
+/// Writes an entry of the state topic, as nobody but a task's owner may.
+fn write_state(kafka: &Kafka, topology: &Topology, key: &[u8], value: Option<&[u8]>) {
+    kafka.produce(pipeline(topology).state.name.as_str(), Some(0), &[(Some(key), value)]);
+}
+
+#[test]
+fn an_entry_of_a_later_format_keeps_its_task_waiting_whatever_comes_behind_it_until_it_is_mended() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).order(GUARD);
+    let topology = draft.made(kafka);
+    let text = draft.text(kafka);
+    let version = |version| Version { key: "q".to_owned(), version, value: Some("v".to_owned()) };
+    let source = pipeline(&topology).source.as_str();
+    send(kafka, &topology, &[version(10)]);
+    let first = Binary::run(&text, 0);
+    eventually("it is applied", || committed(kafka, &topology, source) >= 1);
+    assert_eq!(first.end().code(), Some(0));
+
+    let entry = applied_key(b"q");
+    write_state(kafka, &topology, &entry, Some(b"\x63later"));
+    send(kafka, &topology, &[version(15)]);
+    let (process, words) = Binary::heard(&text, 0);
+    for number in 0..5 {
+        write_state(kafka, &topology, format!("stranger-{number}").as_bytes(), Some(b"x"));
+        thread::sleep(Duration::from_secs(1));
+    }
+    eventually("it says why", || words.said().contains("format `99`"));
+    assert_eq!(effects(kafka, &topology), [10], "nothing is known of what is applied");
+    write_state(kafka, &topology, &entry, None);
+    eventually("it goes on", || committed(kafka, &topology, source) >= 2);
+    assert_eq!(effects(kafka, &topology), [10, 15]);
+    assert_eq!(process.end().code(), Some(0));
+}
+
+#[test]
+fn the_topics_of_a_guarded_pipeline_do_not_follow_a_source_that_grows_and_its_other_tasks_go_on() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 1).order(GUARD).tiers(&["1s"]);
+    let topology = draft.made(kafka);
+    let source = pipeline(&topology).source.as_str();
+    let runtime = Runtime::new().unwrap();
+    let admin: AdminClient<DefaultClientContext> = kafka.config().create().expect("an admin client");
+    let grown = NewPartitions::new(source, 2);
+    runtime.block_on(admin.create_partitions([&grown], &AdminOptions::new())).expect("grow the source");
+    eventually("it has grown", || !draft.topics("plan", kafka).status.success());
+
+    let planned = draft.topics("apply", kafka);
+    let told = String::from_utf8_lossy(&planned.stdout).into_owned();
+    assert_eq!(planned.status.code(), Some(2), "{planned:?}");
+    assert!(told.contains("its source 2: keys may have moved"), "{told}");
+    let process = Binary::run(&draft.text(kafka), 0);
+    kafka.produce_with_headers(source, Some(0), [(Some(&b"k"[..]), Some(&b"v"[..]), rev("7"))]);
+    eventually("the other task goes on", || effects(kafka, &topology) == [7]);
+    assert_eq!(process.end().code(), Some(0));
+}
+
+fn rev(version: &str) -> OwnedHeaders {
+    OwnedHeaders::new().insert(Header { key: "rev", value: Some(version) })
 }
 
 /// Keys that are written over and over.

@@ -192,6 +192,11 @@ impl Processor {
             self.search.takes_turn();
             return;
         }
+        // Whoever has had no room is the first of the next one.
+        let served = open.tasks.iter().rev().find(|task| task.counts.iter().any(|count| *count > 0));
+        if let Some(served) = served {
+            self.pace.rotor = Some(served.partition);
+        }
         // Writes leave in the order in which they were settled, whatever lane or task they are from.
         taken.sort_by_key(|settled| settled.order);
         let records = taken.len();

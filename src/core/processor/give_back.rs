@@ -7,7 +7,7 @@ use super::{Mode, Processor, Timer};
 use crate::core::event::{Action, StopReason};
 use crate::core::lane::LaneState;
 use crate::core::position::{Epoch, Partition};
-use crate::core::task::Phase;
+use crate::core::task::{Phase, Task};
 use crate::core::time::{Monotonic, Now};
 
 impl Processor {
@@ -87,8 +87,7 @@ impl Processor {
             .collect();
         for (partition, epoch) in done {
             if self.mode == Mode::Draining {
-                let lanes = self.tasks.get(&partition).into_iter().flat_map(|task| &task.lanes);
-                let left = lanes.map(|lane| lane.settled).sum();
+                let left = self.tasks.get(&partition).map_or(0, Task::settled);
                 self.cut_off = self.cut_off.saturating_add(left);
             }
             self.forget(partition);

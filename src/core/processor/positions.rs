@@ -152,7 +152,7 @@ pub(super) fn notes_of(task: &Task, counts: &[usize], probe: Option<Target>, now
     if !due && !breaks_a_promise {
         return Vec::new();
     }
-    let takes_all = task.block.is_some() || lanes().all(|((_, state), count)| state.ready() == count);
+    let takes_all = task.block.is_some() || task.ready() == counts.iter().sum::<usize>();
     let is_last = matches!(task.phase, Phase::GivingBack { .. }) && task.running == 0 && takes_all;
     lanes()
         .filter(|((_, state), _)| state.presence == Presence::There)

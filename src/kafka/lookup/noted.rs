@@ -4,6 +4,7 @@
 //! an earlier owner has committed. It is read once the transactions before it have ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -38,6 +39,7 @@ pub(super) struct Reading {
     pub(super) partition: Partition,
     pub(super) epoch: Epoch,
     consumer: BaseConsumer<Context>,
+    begun: Stopwatch,
     end: Offset,
     stage: Stage,
     positions: BTreeMap<String, Result<LanePosition, BadStateEntry>>,
@@ -56,7 +58,12 @@ enum Stage {
     /// Transactions before the end may be open.
     Waits,
     Reads,
+    /// What was asked for is to be asked for again.
+    Old,
 }
+
+/// A pending transaction ends sooner.
+const LONGEST_END: Duration = Duration::from_secs(60);
 
 /// Why the positions are not known yet.
 #[derive(Debug)]
@@ -90,6 +97,7 @@ impl Reading {
         let mut reading = Self {
             partition,
             epoch,
+            begun: Stopwatch::start(),
             consumer,
             end: Offset(end),
             stage: Stage::Waits,
@@ -114,12 +122,21 @@ impl Reading {
         self.versions.iter_mut().for_each(|versions| **versions = VersionTable::new(hasher));
     }
 
+    /// Whether it must be begun anew.
+    pub(super) fn is_old(&self) -> bool {
+        self.stage == Stage::Old
+    }
+
     /// Reads on for one try; everything, once the end is reached.
     pub(super) fn go_on(&mut self, pipeline: &Pipeline) -> Result<State, NotRead> {
         let topic = pipeline.state.name.as_str();
         if self.stage == Stage::Waits {
             let (_, stable) = self.consumer.fetch_watermarks(topic, self.partition.0, TRY)?;
             if Offset(stable) < self.end {
+                if self.begun.left_of(LONGEST_END).is_none() {
+                    // The topic may have been made anew since.
+                    self.stage = Stage::Old;
+                }
                 let detail = format!("a transaction that writes `{topic}/{}` is open", self.partition);
                 return Err(NotRead::Yet(detail));
             }

@@ -139,7 +139,7 @@ impl Asker {
             }
         };
         let state = reading.go_on(&self.pipeline);
-        if !matches!(state, Err(NotRead::Yet(_))) {
+        if reading.is_old() || !matches!(state, Err(NotRead::Yet(_))) {
             *slot = None;
         }
         state

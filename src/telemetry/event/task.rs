@@ -75,6 +75,30 @@ impl Happening for TaskRestored {
     }
 }
 
+/// The state topic of a guarded pipeline says nothing of a task that has gone on before.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionsUnknown {
+    /// The task.
+    pub partition: Partition,
+    /// Where its source goes on.
+    pub next: Offset,
+}
+
+impl Happening for VersionsUnknown {
+    fn tell(self, t: &Telemetry) {
+        let Self { partition, next } = self;
+        warn!(
+            pipeline = t.pipeline,
+            worker = t.worker,
+            %partition,
+            %next,
+            hint = "as it must be where nothing was applied yet; where the guard was turned on just now, records that wait in \
+                    tiers may follow newer ones once; else the state topic was lost",
+            "the guard knows no version of any key of this task, whose source goes on behind earlier records"
+        );
+    }
+}
+
 /// A task has asked for long where its lanes go on, and waits.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskWaits<'a> {

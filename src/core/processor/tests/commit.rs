@@ -56,6 +56,53 @@ fn after_an_abort_the_same_results_are_tried_again_and_no_handler_runs() {
     );
 }
 
+/// The first task has always more than one transaction takes.
+#[test]
+fn a_task_with_large_records_leaves_the_others_their_turn() {
+    let lanes: Vec<LaneStart> = policy(&[]).lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
+    let mut worker = Worker::new(policy(&[]));
+    let other = Partition(1);
+    worker.tell(Event::Assigned(vec![P, other]));
+    let epochs: Vec<Epoch> = worker.core.tasks.values().map(|task| task.epoch).collect();
+    for (partition, epoch) in [P, other].into_iter().zip(epochs.clone()) {
+        let found = Restored {
+            mark: None,
+            founding: Founding(1),
+            lanes: lanes.clone(),
+            topics: Vec::new(),
+            versions: None,
+        };
+        worker.tell(Event::Restored { partition, epoch, found });
+    }
+    let large = || {
+        let value = Some(Bytes::from(vec![0; 20 << 20]));
+        Outcome::Done(vec![Output { to: OutputName::Main, key: None, value, headers: vec![] }])
+    };
+    let fetch = |worker: &mut Worker, partition: Partition, epoch, offsets: std::ops::Range<i64>| {
+        let records = offsets.map(|offset| record(offset, &format!("{partition}-{offset}"))).collect();
+        worker.tell(Event::Fetched { partition, epoch, lane: Lane::Source, records });
+    };
+    let answer = |worker: &mut Worker| {
+        while !worker.deliveries.is_empty() {
+            worker.answer(large());
+        }
+    };
+    fetch(&mut worker, other, epochs[1], 0..1);
+    fetch(&mut worker, P, epochs[0], 0..4);
+    answer(&mut worker);
+    worker.wait(1_000);
+    for turn in 2..8 {
+        let transaction = worker.transactions.remove(0);
+        if transaction.writes.iter().any(|write| write.partition == other) {
+            return;
+        }
+        fetch(&mut worker, P, epochs[0], turn * 2..turn * 2 + 2);
+        answer(&mut worker);
+        worker.tell(Event::Transacted { transaction: transaction.id, result: TransactionResult::Committed });
+    }
+    panic!("it never has its turn");
+}
+
 #[test]
 fn an_unwritable_target_blocks_the_tasks_that_need_it_and_they_go_on_by_themselves() {
     let mut worker = Worker::running(once(policy(&[5])));

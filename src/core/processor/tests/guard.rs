@@ -324,6 +324,56 @@ fn another_value_of_a_version_whose_output_is_refused_is_applied_after_all() {
     assert_eq!(guarding.applied(), Some(5));
 }
 
+/// Version 12 of the tier is settled and follows 11 of the source, which stands behind a record that runs and one queued behind
+/// that.
+fn crossing() -> (Guarding, Delivery) {
+    let mut guarding = Guarding::new(guarded(latest()));
+    guarding.fetch(Lane::Source, versioned(0, 12, Some("twelve")));
+    guarding.worker.answer(fails(Class::Transient));
+    let twelve = copy_in(&guarding.commit(), 0);
+    guarding.worker.wait(10_000);
+    let other =
+        |offset| Record { key: Some(Bytes::from_static(b"other")), ..versioned(offset, offset, Some("x")) };
+    guarding.worker.fetch(Lane::Source, vec![other(1), other(2), versioned(3, 11, Some("eleven"))]);
+    let runs = guarding.worker.deliveries.remove(0);
+    guarding.worker.answer(done());
+    guarding.fetch(Lane::Tier(TierIndex(0)), twelve);
+    guarding.worker.answer(done());
+    (guarding, runs)
+}
+
+#[test]
+fn told_to_end_a_worker_does_not_wait_for_what_cannot_be_committed_without_what_it_does_not_begin() {
+    let (mut guarding, runs) = crossing();
+    guarding.worker.tell(Event::Drain);
+    guarding.worker.tell(Event::Handled { delivery: runs.id, outcome: done() });
+    while !guarding.worker.transactions.is_empty() {
+        guarding.worker.end(TransactionResult::Committed);
+    }
+    assert_eq!(guarding.worker.others.last(), Some(&Action::Stop(StopReason::Drained)));
+}
+
+#[test]
+fn what_follows_a_record_of_a_lane_that_is_gone_waits_until_it_is_back() {
+    let tier = Lane::Tier(TierIndex(0));
+    let mut guarding = Guarding::new(guarded(latest()));
+    guarding.fetch(Lane::Source, versioned(0, 11, Some("eleven")));
+    guarding.worker.answer(fails(Class::Transient));
+    let eleven = copy_in(&guarding.commit(), 0);
+    guarding.worker.wait(10_000);
+    guarding.fetch(tier, eleven);
+    guarding.worker.tell(Event::Absent { lane: tier });
+    guarding.worker.answer(done());
+    guarding.fetch(Lane::Source, versioned(1, 12, Some("twelve")));
+    guarding.worker.answer(done());
+    guarding.worker.wait(1_000);
+    assert!(guarding.worker.transactions.is_empty(), "11 would come after it");
+    guarding.worker.tell(Event::Present { lane: tier });
+    guarding.worker.wait(1_000);
+    assert_eq!(guarding.commit().records, 2);
+    assert_eq!(guarding.applied(), Some(12));
+}
+
 #[test]
 fn a_task_whose_versions_are_not_known_does_not_begin() {
     let policy = guarded(latest());
