@@ -111,7 +111,15 @@ impl ConsumerContext for Context {
     }
 }
 
+/// Answers what the group still asks of a client that ends.
+///
+/// 1. the client ends, and the group asks for partitions,
+/// 2. one of the client's own threads ends the membership for good,
+/// 3. the question is taken from the queue: an answer would wait for that thread's reply, for ever.
 fn answer_at_the_end(consumer: &BaseConsumer<Context>, change: RDKafkaRespErr) {
+    if consumer.closed() {
+        return;
+    }
     let answered = if change == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
         consumer.incremental_assign(&TopicPartitionList::new())
     } else {

@@ -43,8 +43,13 @@ pub(crate) fn leader(cluster: &Cluster, topic: &str, partition: i32) -> Result<(
 /// The end of a partition, open transactions included.
 pub(crate) fn end(cluster: &Cluster, topic: &str, partition: i32) -> Result<i64> {
     let reader = found::reader(cluster.bootstrap(), &[], Isolation::Uncommitted)?;
-    let (_, end) = reader.fetch_watermarks(topic, partition, PATIENCE).context("asking for the end")?;
-    Ok(end)
+    let mut end = None;
+    // A leader that is new may not know it yet.
+    wait("a leader tells the end of its partition", || {
+        end = reader.fetch_watermarks(topic, partition, PATIENCE).ok().map(|(_, end)| end);
+        Ok(end.is_some())
+    })?;
+    end.context("the end")
 }
 
 /// Has another node lead a partition, and waits until all say so.
