@@ -20,7 +20,7 @@ use crate::core::event::{Dropped, Target, Write};
 use crate::core::guard::judge::{self, Judgement};
 use crate::core::guard::{Entry, KeyHash, fingerprint};
 use crate::core::invariant::InvariantId;
-use crate::core::lane::{Disposition, Effect, LaneState, Pending, Settled, Stage};
+use crate::core::lane::{Disposition, Effect, LaneState, Pending, Presence, Settled, Stage};
 use crate::core::outcome::Verdict;
 use crate::core::policy::{Guard, OrderPolicy};
 use crate::core::position::{Lane, Partition};
@@ -221,18 +221,14 @@ impl Processor {
                 }
             }
             Purpose::Search | Purpose::Probe(..) | Purpose::Everything => {
-                let most = counts.clone();
                 task.close(counts);
                 // What belongs together goes whole, however much that is.
                 if alone == Alone::Yes && counts.iter().all(|count| *count == 0) {
-                    let free = |(lane, (state, taken)): (usize, (&LaneState, usize))| {
-                        let lane = Lane::at(lane);
-                        let open =
-                            carries.takes(lane) && most.get(lane.index()).is_some_and(|most| *most > 0);
-                        if open { self.search.free(partition, epoch, (lane, state)).max(taken) } else { 0 }
+                    let most = |(lane, state): (Lane, &LaneState)| {
+                        let open = state.presence == Presence::There && carries.takes(lane);
+                        if open { self.search.free(partition, epoch, (lane, state)) } else { 0 }
                     };
-                    let lanes = task.lanes.iter().zip(most.iter().copied()).enumerate();
-                    *counts = closed::smallest(&task.lanes, &lanes.map(free).collect::<Vec<_>>());
+                    *counts = closed::smallest(&task.lanes, &task.lanes().map(most).collect::<Vec<_>>());
                 }
             }
         }
