@@ -6,4 +6,6 @@ pub(super) const SEEDS: &[u64] = &[
     352, 1394, 1403, 4499,
     // A task that came back was blocked by the transaction of its last assignment.
     2934, 3149,
+    // A transaction had room for a part of what belongs together only, and took nothing, over and over.
+    5103,
 ];
