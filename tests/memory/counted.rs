@@ -10,11 +10,14 @@ static ALLOCATOR: Counted = Counted;
 
 struct Counted;
 
+/// Where a thread begins to count: it may free what another one allocated, such as its own name.
+const START: usize = 1 << 40;
+
 thread_local! {
-    static NOW: Cell<Count> = const { Cell::new(Count { bytes: 0, peak: 0, allocations: 0 }) };
+    static NOW: Cell<Count> = const { Cell::new(Count { bytes: START, peak: START, allocations: 0 }) };
 }
 
-/// What this thread has allocated. Whatever one thread allocates and another frees would be counted wrongly.
+/// What this thread has allocated: only the difference of two of them says anything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count {
     /// Bytes allocated and not freed.
