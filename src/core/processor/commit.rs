@@ -194,9 +194,7 @@ impl Processor {
         }
         // Whoever has had no room is the first of the next one.
         let served = open.tasks.iter().rev().find(|task| task.counts.iter().any(|count| *count > 0));
-        if let Some(served) = served {
-            self.pace.rotor = Some(served.partition);
-        }
+        self.pace.rotor = served.map(|task| task.partition).or(self.pace.rotor);
         // Writes leave in the order in which they were settled, whatever lane or task they are from.
         taken.sort_by_key(|settled| settled.order);
         let records = taken.len();
