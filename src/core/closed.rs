@@ -10,7 +10,7 @@
 //! So the prefixes that are taken must hold, with each record, whatever it follows. That may stand behind it in its own lane,
 //! where a record was judged anew.
 
-use crate::core::lane::{LaneState, Presence, Settled, Stage};
+use crate::core::lane::{LaneState, Presence};
 use crate::core::position::{Lane, Offset};
 
 /// A record that another one follows.
@@ -59,18 +59,13 @@ fn open_end(lanes: &[LaneState], counts: &[usize]) -> Option<(usize, Place, usiz
     };
     lanes.iter().zip(counts).enumerate().find_map(|(lane, (state, count))| {
         let records = state.window.iter().take(*count).enumerate();
-        records.filter_map(|(at, entry)| Some((at, followed(&entry.stage)?))).find_map(|(at, place)| {
-            let open = !taken(place);
-            open.then_some((lane, place, at))
-        })
+        records.filter_map(|(at, entry)| Some((at, entry.stage.settled()?.follows?))).find_map(
+            |(at, place)| {
+                let open = !taken(place);
+                open.then_some((lane, place, at))
+            },
+        )
     })
-}
-
-fn followed(stage: &Stage) -> Option<Place> {
-    match stage {
-        Stage::Settled(Settled { follows, .. }) => *follows,
-        Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +75,7 @@ mod tests {
     use super::*;
     use crate::core::envelope::{DeliveryId, Envelope};
     use crate::core::headers::from_source;
-    use crate::core::lane::{Disposition, Entry, Form, Pending};
+    use crate::core::lane::{Disposition, Entry, Form, Pending, Settled, Stage};
     use crate::core::policy::IdentityPolicy;
     use crate::core::position::{Epoch, Origin, Partition, TierIndex, TopicName};
     use crate::core::record::Record;

@@ -130,6 +130,16 @@ pub(crate) enum Stage {
     Moving,
 }
 
+impl Stage {
+    /// The record, where its fate is decided.
+    pub(crate) const fn settled(&self) -> Option<&Settled> {
+        match self {
+            Self::Settled(settled) => Some(settled),
+            Self::Queued(_) | Self::Running(_) | Self::Pausing(_) | Self::Moving => None,
+        }
+    }
+}
+
 /// A record in the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -252,8 +262,7 @@ impl LaneState {
 
     /// Counts the settled entries at the front anew, after an entry was settled. Returns by how many they grew.
     pub(crate) fn extend_settled(&mut self) -> usize {
-        let more =
-            self.window.range(self.settled..).take_while(|entry| matches!(entry.stage, Stage::Settled(_)));
+        let more = self.window.range(self.settled..).take_while(|entry| entry.stage.settled().is_some());
         let grown = more.count();
         self.settled = self.settled.saturating_add(grown);
         grown
@@ -295,12 +304,8 @@ impl LaneState {
 
     /// The settled records that the next transaction takes.
     pub(crate) fn ready_records(&self) -> impl Iterator<Item = &Settled> {
-        self.window.range(self.in_transaction.min(self.settled)..self.settled).filter_map(
-            |entry| match &entry.stage {
-                Stage::Settled(settled) => Some(settled),
-                Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
-            },
-        )
+        let ready = self.window.range(self.in_transaction.min(self.settled)..self.settled);
+        ready.filter_map(|entry| entry.stage.settled())
     }
 
     /// Takes the entries of the open transaction out: it was committed up to `offset`.

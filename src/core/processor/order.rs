@@ -141,7 +141,7 @@ impl Processor {
         let mut again: Vec<(u64, Place)> = Vec::new();
         for (index, lane) in task.lanes.iter_mut().enumerate() {
             for (place, entry) in lane.window.iter_mut().enumerate() {
-                let Stage::Settled(settled) = &entry.stage else { continue };
+                let Some(settled) = entry.stage.settled() else { continue };
                 let judged = settled.key == Some(key) && settled.judged.is_some();
                 if judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));
@@ -312,10 +312,7 @@ pub(super) fn effect_write(settled: &Settled, effect: &Effect, order: &OrderPoli
 
 /// The newest settled effect of a key that is not committed.
 fn newest_settled(lanes: &[LaneState], key: KeyHash) -> Option<Staged> {
-    let settled = lanes.iter().flat_map(|lane| &lane.window).filter_map(|entry| match &entry.stage {
-        Stage::Settled(settled) => Some(settled),
-        Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
-    });
+    let settled = lanes.iter().flat_map(|lane| &lane.window).filter_map(|entry| entry.stage.settled());
     let of_key = settled.filter_map(|settled| {
         let effect = settled.effect.filter(|effect| effect.key == key)?;
         Some((settled.order, Staged { at: (settled.id.lane, settled.id.offset), newest: effect.newest }))

@@ -11,7 +11,7 @@ use super::Processor;
 use super::blocks::Purpose;
 use crate::core::envelope::DeliveryId;
 use crate::core::event::{Flaw, Part, Suspects, Target};
-use crate::core::lane::{LaneState, Settled, Stage};
+use crate::core::lane::{LaneState, Settled};
 use crate::core::position::{Epoch, Lane, Offset, Partition};
 use crate::core::task::Task;
 use crate::core::time::Now;
@@ -254,10 +254,7 @@ impl Processor {
 
     fn settled(&mut self, id: DeliveryId) -> Option<&Settled> {
         let task = self.tasks.get_mut(&id.partition).filter(|task| task.epoch == id.epoch)?;
-        match &task.lane(id.lane)?.entry(id.offset)?.stage {
-            Stage::Settled(settled) => Some(settled),
-            Stage::Queued(_) | Stage::Running(_) | Stage::Pausing(_) | Stage::Moving => None,
-        }
+        task.lane(id.lane)?.entry(id.offset)?.stage.settled()
     }
 }
 
