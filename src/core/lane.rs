@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::core::closed::Place;
 use crate::core::control::Reply;
 use crate::core::envelope::{DeliveryId, Envelope, Life};
-use crate::core::event::Dropped;
+use crate::core::event::{Dropped, FateKind};
 use crate::core::guard::{Entry as Newest, KeyHash};
 use crate::core::outcome::{Output, Verdict};
 use crate::core::position::{Offset, TierIndex};
@@ -29,6 +29,19 @@ pub(crate) enum Disposition {
     Drop(Dropped),
     /// An operator's request, carried out or refused: this is told of it.
     Obeyed(Box<Reply>),
+}
+
+impl From<Disposition> for FateKind {
+    fn from(fate: Disposition) -> Self {
+        match fate {
+            Disposition::Emit(_) => Self::Emit,
+            Disposition::Retry { verdict, .. } => Self::Retry(verdict),
+            Disposition::Hop { .. } => Self::Hop,
+            Disposition::DeadLetter(verdict) => Self::DeadLetter(verdict),
+            Disposition::Drop(why) => Self::Drop(why),
+            Disposition::Obeyed(_) => Self::Obeyed,
+        }
+    }
 }
 
 /// What a committed success changes of its key.

@@ -6,7 +6,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::core::closed::{self, Place};
-use crate::core::envelope::DeliveryId;
 use crate::core::event::{Part, Target};
 use crate::core::guard::{Entry, KeyHash, KeyHasher, VersionTable};
 use crate::core::lane::{Effect, LaneState, Presence, Settled};
@@ -86,6 +85,21 @@ impl Guarded {
         if let Some(Effect { key, newest }) = settled.effect {
             self.staged.insert(key, Staged { at: (settled.id.lane, settled.id.offset), newest });
         }
+    }
+
+    /// Takes note of a record that is not settled any more: it is committed, or is judged anew.
+    pub(crate) fn leaves(&mut self, settled: &Settled) {
+        self.crossings = self.crossings.saturating_sub(usize::from(settled.follows.is_some()));
+    }
+
+    /// What the committed record at a place changes of its key; what was applied before.
+    pub(crate) fn apply(&mut self, at: Place, Effect { key, newest }: Effect) -> Option<Entry> {
+        let before = self.applied.get(key);
+        self.applied.set(key, newest);
+        if self.staged.get(&key).is_some_and(|staged| staged.at == at) {
+            self.staged.remove(&key);
+        }
+        before
     }
 
     /// The newest version of a key that the record at this place is judged by, and whatever must be committed with that record
@@ -249,21 +263,11 @@ impl Task {
             .map(|(state, count)| (state, count.saturating_sub(state.in_transaction)))
     }
 
-    /// The prefixes of its lanes that end with these records.
-    pub(crate) fn up_to<'a>(&self, ends: impl IntoIterator<Item = &'a DeliveryId>) -> Vec<usize> {
-        let mut counts = vec![0; self.lanes.len()];
-        for DeliveryId { lane, offset, .. } in ends {
-            let place = self.lanes.get(lane.index()).map_or(0, |state| state.place_behind(*offset));
-            if let Some(count) = counts.get_mut(lane.index()) {
-                *count = place.max(*count);
-            }
-        }
-        counts
-    }
-
-    /// The first so many records of each lane, with whatever must be committed with them. `None` where that is not settled yet.
-    pub(crate) fn grown(&self, counts: Vec<usize>) -> Option<Vec<usize>> {
-        if self.crosses() { closed::grow(&self.lanes, counts) } else { Some(counts) }
+    /// Whether a record is settled, with whatever must be committed with it.
+    pub(crate) fn is_whole(&self, (lane, offset): Place) -> bool {
+        let place = |(at, state): (Lane, &LaneState)| if at == lane { state.place_behind(offset) } else { 0 };
+        let counts = closed::grow(&self.lanes, self.lanes().map(place).collect());
+        counts.is_some_and(|counts| self.lanes.iter().zip(counts).all(|(lane, count)| count <= lane.settled))
     }
 
     /// Whether a settled record follows one that does not stand ahead of it in its lane.

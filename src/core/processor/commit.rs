@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::blocks::{Carries, Purpose};
 use super::check::{self, Ended};
-use super::order::{Alone, Committed, NewestEffects, effect_write};
+use super::order::{Alone, NewestEffects, apply, effect_write};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::positions::{Note, noted, notes_of};
 use super::suspect::{Found, Writers};
@@ -338,7 +338,6 @@ impl Processor {
         let (mut begun, mut breaches) = (Vec::new(), Vec::new());
         let mut accepted = Vec::new();
         let mut written = false;
-        let mut effects = Vec::new();
         for of_task in open.tasks {
             let (partition, epoch) = (of_task.partition, of_task.epoch);
             let ended = if committed(partition) { Ended::Committed } else { Ended::Aborted };
@@ -361,21 +360,26 @@ impl Processor {
             written = true;
             noted(task, &counts, &notes);
             task.notes.due &= notes.is_empty();
+            let mut effects = Vec::new();
             for (lane, offset) in offsets {
                 self.search.committed(partition, lane, offset);
-                let Some(state) = task.lane(lane) else { continue };
+                let Some(state) = task.lanes.get_mut(lane.index()) else { continue };
                 for entry in state.commit(offset, now.mono) {
                     if let Stage::Settled(settled) = entry.stage {
+                        task.guarded.iter_mut().for_each(|guarded| guarded.leaves(&settled));
                         effects
-                            .extend(Committed::of(&settled).map(|effect| (settled.order, partition, effect)));
+                            .extend(settled.effect.map(|done| (settled.order, (lane, entry.offset), done)));
                         if let Disposition::Obeyed(reply) = &settled.fate {
                             let reply = reply.clone();
                             self.actions.push_back(Action::Report(Report::Answered { partition, reply }));
                         }
-                        let count = fates.entry((partition, lane, kind_of(settled.fate))).or_default();
+                        let count = fates.entry((partition, lane, settled.fate.into())).or_default();
                         *count = count.saturating_add(1);
                     }
                 }
+            }
+            if let Some(guarded) = &mut task.guarded {
+                breaches.extend(apply(guarded, partition, effects));
             }
             // Meanwhile a lane may have passed what stood behind its records.
             if task.has_passed() {
@@ -394,8 +398,6 @@ impl Processor {
             self.search.narrowed(&open.tried);
         }
         breaches.into_iter().for_each(|(id, detail)| self.broken(id, detail));
-        effects.sort_unstable_by_key(|(order, ..)| *order);
-        effects.into_iter().for_each(|(_, partition, committed)| self.apply(partition, &committed));
         begun.into_iter().for_each(|partition| self.begin(partition, now));
         accepted.into_iter().for_each(|partition| self.go_on_from_stale(partition));
         if !fates.is_empty() {
@@ -486,15 +488,4 @@ pub(super) fn accepts(task: &Task, counts: &[usize]) -> Accepts {
 pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
     first.checked_mul(factor).unwrap_or(longest).min(longest)
-}
-
-fn kind_of(fate: Disposition) -> FateKind {
-    match fate {
-        Disposition::Emit(_) => FateKind::Emit,
-        Disposition::Retry { verdict, .. } => FateKind::Retry(verdict),
-        Disposition::Hop { .. } => FateKind::Hop,
-        Disposition::DeadLetter(verdict) => FateKind::DeadLetter(verdict),
-        Disposition::Drop(why) => FateKind::Drop(why),
-        Disposition::Obeyed(_) => FateKind::Obeyed,
-    }
 }

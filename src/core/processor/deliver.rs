@@ -126,30 +126,26 @@ impl Processor {
             }
         };
         let key = self.policy.order.key_of(&envelope).map(|key| task.hash(key));
-        let turn = match key.map(|key| (key, task.keys.entry(key))) {
-            Some((_, KeyEntry::Occupied(mut waiting))) => {
+        let has_turn = match key.map(|key| task.keys.entry(key)) {
+            Some(KeyEntry::Occupied(mut waiting)) => {
                 waiting.get_mut().push_back((id.lane, id.offset));
-                None
+                false
             }
-            Some((key, KeyEntry::Vacant(free))) => {
+            Some(KeyEntry::Vacant(free)) => {
                 free.insert(VecDeque::new());
-                Some(Some(key))
+                true
             }
-            None => Some(None),
+            None => true,
         };
         let envelope = Arc::new(envelope);
         let pending =
             Pending { envelope, key, follows: None, due, release, began: None, executions: 0, judged: None };
         let Some(lane) = task.lane(id.lane) else { return };
         lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
-        match turn {
-            Some(Some(key)) => match self.take_turn(id, now) {
-                Turn::Taken => self.execute(id, now),
-                Turn::Passed => self.next_of(key, id, now),
-            },
-            Some(None) => self.execute(id, now),
-            // Behind the record of its key.
-            None => {}
+        match key {
+            _ if !has_turn => {}
+            Some(key) if self.take_turn(key, id, now) == Turn::Passed => self.next_of(key, id, now),
+            Some(_) | None => self.execute(id, now),
         }
     }
 
@@ -290,7 +286,7 @@ impl Processor {
                 return;
             };
             let next = DeliveryId { lane, offset, ..id };
-            match self.take_turn(next, now) {
+            match self.take_turn(key, next, now) {
                 Turn::Taken => return self.execute(next, now),
                 Turn::Passed => {}
             }

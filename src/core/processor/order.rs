@@ -15,17 +15,17 @@ use super::blocks::{Carries, Purpose};
 use super::look::note_failure;
 use crate::core::class::{Class, Reason};
 use crate::core::closed::{self, Place};
-use crate::core::envelope::{DeliveryId, Envelope, Life};
+use crate::core::envelope::{DeliveryId, Envelope};
 use crate::core::event::{Dropped, Target, Write};
 use crate::core::guard::judge::{self, Judgement};
-use crate::core::guard::{Entry, KeyHash, fingerprint};
+use crate::core::guard::{Entry, KeyHash, Version, fingerprint};
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Effect, LaneState, Pending, Presence, Settled, Stage};
 use crate::core::outcome::Verdict;
 use crate::core::policy::{Guard, OrderPolicy};
 use crate::core::position::{Lane, Partition};
 use crate::core::state::{Applied, applied_key};
-use crate::core::task::{Staged, Task};
+use crate::core::task::{Guarded, Staged, Task};
 use crate::core::time::{Now, Timestamp};
 
 /// Whether a record whose turn has come goes on.
@@ -39,7 +39,7 @@ pub(super) enum Turn {
 
 impl Processor {
     /// Judges a queued record of a guarded order whose turn it is, and settles it where the handler is not to see it.
-    pub(super) fn take_turn(&mut self, id: DeliveryId, now: Now) -> Turn {
+    pub(super) fn take_turn(&mut self, key: KeyHash, id: DeliveryId, now: Now) -> Turn {
         if self.policy.order.guard == Guard::None {
             return Turn::Taken;
         }
@@ -50,68 +50,46 @@ impl Processor {
         };
         let Some(guarded) = task.guarded.as_deref() else { return Turn::Taken };
         let entry = task.lanes.get_mut(id.lane.index()).and_then(|lane| lane.entry(id.offset));
-        let Some(Stage::Queued(pending)) = entry.map(|entry| &mut entry.stage) else { return Turn::Taken };
-        let Some(key) = pending.key else { return Turn::Taken };
-
+        let Some(entry) = entry else { return Turn::Taken };
+        let mut pending = match std::mem::replace(&mut entry.stage, Stage::Moving) {
+            Stage::Queued(pending) => pending,
+            other @ (Stage::Running(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving) => {
+                entry.stage = other;
+                return Turn::Taken;
+            }
+        };
         let (newest, follows) = guarded.newest(key, (id.lane, id.offset));
         pending.follows = follows;
-        let before = pending.envelope.life.clone();
         let envelope = &pending.envelope;
-        let judgement = judge::latest(rules, newest, envelope.version, envelope.value.as_deref());
-        let fate = match judgement {
+        let dead = |reason| Disposition::DeadLetter(Verdict { class: Class::Permanent, reason });
+        let (fate, detail) = match judge::latest(rules, newest, envelope.version, envelope.value.as_deref()) {
             Judgement::Admitted { version } => {
                 if envelope.version != Some(version) {
                     Arc::make_mut(&mut pending.envelope).version = Some(version);
                 }
+                entry.stage = Stage::Queued(pending);
                 return Turn::Taken;
             }
-            Judgement::Duplicate => Disposition::Drop(Dropped::Duplicate),
-            Judgement::Stale => Disposition::Drop(Dropped::Stale),
+            Judgement::Duplicate => (Disposition::Drop(Dropped::Duplicate), String::new()),
+            Judgement::Stale => (Disposition::Drop(Dropped::Stale), String::new()),
             Judgement::Conflict { version } => {
                 let detail = format!("version `{version}` is applied with another value");
-                let verdict = Verdict { class: Class::Permanent, reason: Reason::VersionConflict };
-                self.quarantine(id, verdict, detail, now)
+                (dead(Reason::VersionConflict), detail)
             }
             Judgement::NoVersion => {
+                let last = i64::MAX;
                 let detail =
-                    format!("it counts as the version after `{}`, which is the largest there is", i64::MAX);
-                let verdict = Verdict { class: Class::Permanent, reason: Reason::NoVersion };
-                self.quarantine(id, verdict, detail, now)
+                    format!("it counts as the version after `{last}`, which is the largest there is");
+                (dead(Reason::NoVersion), detail)
             }
         };
-        self.decide(id, fate, before, now);
+        pending.judged = Some(Box::new(pending.envelope.life.clone()));
+        if let Disposition::DeadLetter(verdict) = &fate {
+            let envelope = Arc::make_mut(&mut pending.envelope);
+            note_failure(envelope, verdict, detail, &self.word(id.lane), now.wall);
+        }
+        self.put(id, pending, fate, now);
         Turn::Passed
-    }
-
-    /// Writes into a queued record why it is a dead letter that no handler saw.
-    fn quarantine(&mut self, id: DeliveryId, verdict: Verdict, detail: String, now: Now) -> Disposition {
-        let lane = self.word(id.lane);
-        if let Some(pending) = self.queued(id) {
-            note_failure(Arc::make_mut(&mut pending.envelope), &verdict, detail, &lane, now.wall);
-        }
-        Disposition::DeadLetter(verdict)
-    }
-
-    fn decide(&mut self, id: DeliveryId, fate: Disposition, before: Life, now: Now) {
-        let lane = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane));
-        let Some(entry) = lane.and_then(|lane| lane.entry(id.offset)) else { return };
-        match std::mem::replace(&mut entry.stage, Stage::Moving) {
-            Stage::Queued(pending) => {
-                let judged = Some(Box::new(before));
-                self.put(id, Pending { judged, ..pending }, fate, now);
-            }
-            other @ (Stage::Running(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving) => {
-                entry.stage = other;
-            }
-        }
-    }
-
-    fn queued(&mut self, id: DeliveryId) -> Option<&mut Pending> {
-        let lane = self.tasks.get_mut(&id.partition)?.lane(id.lane)?;
-        match &mut lane.entry(id.offset)?.stage {
-            Stage::Queued(pending) => Some(pending),
-            Stage::Running(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving => None,
-        }
     }
 
     /// What a settled record changes of its key once it is committed.
@@ -145,8 +123,7 @@ impl Processor {
                 let judged = settled.key == Some(key) && settled.judged.is_some();
                 if judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));
-                    let crosses = usize::from(settled.follows.is_some());
-                    guarded.crossings = guarded.crossings.saturating_sub(crosses);
+                    guarded.leaves(settled);
                     entry.stage = Stage::Queued(Pending::again(settled));
                     lane.settled = lane.settled.min(place);
                 }
@@ -170,28 +147,6 @@ impl Processor {
         }
     }
 
-    /// What a record changes of its key is committed.
-    pub(super) fn apply(&mut self, partition: Partition, committed: &Committed) {
-        let task = self.tasks.get_mut(&partition);
-        let Some(guarded) = task.and_then(|task| task.guarded.as_deref_mut()) else { return };
-        let Committed { at, effect, crosses } = *committed;
-        guarded.crossings = guarded.crossings.saturating_sub(usize::from(crosses == Crosses::Lanes));
-        let Some(Effect { key, newest }) = effect else { return };
-        let before = guarded.applied.get(key);
-        guarded.applied.set(key, newest);
-        if guarded.staged.get(&key).is_some_and(|staged| staged.at == at) {
-            guarded.staged.remove(&key);
-        }
-        if let Some(before) = before.filter(|before| before.version > newest.version) {
-            let (lane, offset) = at;
-            let (before, after) = (before.version, newest.version);
-            let detail = format!(
-                "{lane:?} of task {partition}: {offset} takes its key from version {before} to {after}"
-            );
-            self.broken(InvariantId::R5, detail);
-        }
-    }
-
     /// Leaves out of what the next transaction takes of a task whatever cannot be committed without something that is left out,
     /// or adds that to what it must take.
     pub(super) fn make_whole(
@@ -206,7 +161,7 @@ impl Processor {
         let epoch = task.epoch;
         match purpose {
             Purpose::Search | Purpose::Probe(..) if !tried.is_empty() => {
-                if let Some(grown) = task.grown(counts.clone()) {
+                if let Some(grown) = closed::grow(&task.lanes, counts.clone()) {
                     *counts = grown;
                     // What is taken with them is tried with them.
                     let taken = task.lanes().zip(counts.iter()).filter_map(|((lane, state), count)| {
@@ -242,31 +197,24 @@ pub(super) enum Alone {
     No,
 }
 
-/// What is left of a committed record to be noted of its key.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Committed {
-    at: Place,
-    effect: Option<Effect>,
-    crosses: Crosses,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Crosses {
-    Lanes,
-    Nothing,
-}
-
-impl Committed {
-    /// `None` where nothing is to be noted.
-    pub(super) fn of(settled: &Settled) -> Option<Self> {
-        let crosses = if settled.follows.is_some() { Crosses::Lanes } else { Crosses::Nothing };
-        let at = (settled.id.lane, settled.id.offset);
-        (settled.effect.is_some() || settled.follows.is_some()).then_some(Self {
-            at,
-            effect: settled.effect,
-            crosses,
-        })
-    }
+/// What committed records of a task change of their keys is applied. R5: none of them takes its key back.
+pub(super) fn apply(
+    guarded: &mut Guarded,
+    partition: Partition,
+    mut effects: Vec<(u64, Place, Effect)>,
+) -> Vec<(InvariantId, String)> {
+    // In the order in which they were settled, whatever lane they are from.
+    effects.sort_unstable_by_key(|(order, ..)| *order);
+    let back = |((lane, offset), before, after): (Place, Version, Version)| {
+        let detail =
+            format!("{lane:?} of task {partition}: {offset} takes its key from version {before} to {after}");
+        (InvariantId::R5, detail)
+    };
+    let applied = effects.into_iter().filter_map(|(_, at, effect)| {
+        let before = guarded.apply(at, effect)?.version;
+        (before > effect.newest.version).then_some((at, before, effect.newest.version))
+    });
+    applied.map(back).collect()
 }
 
 /// The newest effect of each key of each task among what a transaction takes: only that is written to the state topic.

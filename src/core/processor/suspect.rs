@@ -164,16 +164,9 @@ impl Processor {
 
     /// Whether a suspect can be written now: its task is not stopped, and whatever must be committed with it is settled.
     fn can_be_tried(&self, id: &DeliveryId) -> bool {
-        let settled = |task: &Task| {
-            if task.guarded.is_none() {
-                return true;
-            }
-            let counts = task.grown(task.up_to([id]));
-            counts.is_some_and(|counts| {
-                task.lanes.iter().zip(counts).all(|(lane, count)| count <= lane.settled)
-            })
-        };
-        !is_stopped(&self.tasks, id) && self.tasks.get(&id.partition).is_none_or(settled)
+        // Without a guard nothing that was settled is taken back.
+        let whole = |task: &Task| task.guarded.is_none() || task.is_whole((id.lane, id.offset));
+        !is_stopped(&self.tasks, id) && self.tasks.get(&id.partition).is_none_or(whole)
     }
 
     /// A transaction that tried these suspects was aborted since records are refused.
