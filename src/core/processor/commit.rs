@@ -83,6 +83,9 @@ impl Open {
 
 impl Processor {
     pub(super) fn transact_if_time(&mut self, now: Now) {
+        if self.pace.uncounted {
+            self.recount();
+        }
         if self.open.is_some() || self.mode == Mode::Stopped || now.mono < self.pace.not_before {
             return;
         }
@@ -267,6 +270,7 @@ impl Processor {
 
     /// Counts anew what the next transaction can take.
     pub(super) fn recount(&mut self) {
+        self.pace.uncounted = false;
         self.pace.ready = self.tasks.iter().map(|(partition, task)| self.free(*partition, task)).sum();
         let first = |(partition, task): (&Partition, &Task)| {
             let free = self.takes(*partition, task).filter(|(_, count)| *count > 0);

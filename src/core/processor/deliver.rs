@@ -319,7 +319,7 @@ impl Processor {
                 self.pace.grew(grown, now.mono);
             } else {
                 // They may stand behind a suspect, where only the search takes them, or follow what is not settled.
-                self.recount();
+                self.pace.uncounted = true;
             }
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Pace {
     pub(super) ready: usize,
     /// When the oldest of them was settled.
     pub(super) oldest: Option<Monotonic>,
+    /// Both are to be counted anew before they are looked at: once for everything that an event settles.
+    pub(super) uncounted: bool,
     /// Tasks whose offsets are to be committed though nothing moved: a start, or idle lanes.
     pub(super) wanted: BTreeSet<Partition>,
     /// Tasks that may have a position to commit or to note, and are left out where they have not.
@@ -43,6 +45,7 @@ impl Default for Pace {
         Self {
             ready: 0,
             oldest: None,
+            uncounted: false,
             wanted: BTreeSet::new(),
             hinted: BTreeSet::new(),
             aborts: 0,
