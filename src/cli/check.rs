@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::core::position::TopicName;
 use crate::core::time::in_words;
 use crate::topology::diagnostic::Diagnostics;
 use crate::topology::environment::{Environment, Process};
@@ -156,7 +157,7 @@ fn pipeline_in_words(pipeline: &Pipeline) -> String {
     for (name, output) in &pipeline.outputs {
         line("output", format!("{output} ({name})"));
     }
-    if let Some(stale) = &pipeline.stale_output {
+    if let Some(stale) = pipeline.policy.order.stale_output() {
         line("stale-output", stale.to_string());
     }
     if let Some(order) = order::in_words(&pipeline.policy.order) {
@@ -275,7 +276,7 @@ fn pipeline_in_json(pipeline: &Pipeline) -> Value {
         "cases": { "topic": pipeline.cases.name.as_str(), "retention": retention(&pipeline.cases) },
         "output": pipeline.output.as_ref().map(|topic| topic.as_str()),
         "outputs": Value::Object(outputs.collect()),
-        "stale_output": pipeline.stale_output.as_ref().map(|topic| topic.as_str()),
+        "stale_output": pipeline.policy.order.stale_output().map(TopicName::as_str),
         "order": order::in_json(&pipeline.policy.order),
         "ladder": {
             "waits": timeline.waits.iter().copied().map(in_words).collect::<Vec<_>>(),

@@ -131,6 +131,14 @@ pub struct OrderPolicy {
 }
 
 impl OrderPolicy {
+    /// Whether versions decide what has an effect.
+    pub const fn is_guarded(&self) -> bool {
+        match self.guard {
+            Guard::None => false,
+            Guard::Latest(_) => true,
+        }
+    }
+
     /// Where records go that are stale, beside being dropped.
     pub const fn stale_output(&self) -> Option<&TopicName> {
         match &self.guard {

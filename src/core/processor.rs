@@ -12,7 +12,7 @@ use crate::core::envelope::DeliveryId;
 use crate::core::event::{Action, Event, LaneStart, Report, Restored, StopReason, TransactionId};
 use crate::core::invariant::{Breach, InvariantId};
 use crate::core::lane::{LaneState, Presence};
-use crate::core::policy::{Guard, Policy};
+use crate::core::policy::Policy;
 use crate::core::position::{Epoch, Lane, Partition, WriterId};
 use crate::core::random::Random;
 use crate::core::task::{Guarded, Phase, Stale, Task};
@@ -192,11 +192,6 @@ impl Processor {
         Some(at.since(now.mono))
     }
 
-    /// What it goes by.
-    pub fn policy(&self) -> &Arc<Policy> {
-        &self.policy
-    }
-
     /// The partitions of the tasks that this worker has, whatever their phase.
     pub fn tasks(&self) -> impl Iterator<Item = Partition> + '_ {
         self.tasks.keys().copied()
@@ -221,7 +216,7 @@ impl Processor {
         if task.phase != Phase::Restoring {
             return;
         }
-        if self.policy.order.guard != Guard::None && found.versions.is_none() {
+        if self.policy.order.is_guarded() && found.versions.is_none() {
             let detail = format!("task {partition} was restored without the versions of its keys");
             self.broken(InvariantId::R5, detail);
             return;

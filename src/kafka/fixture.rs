@@ -46,7 +46,6 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         start: Start::Earliest,
         output: Some(TopicName::new(&format!("{name}.out"))),
         outputs: BTreeMap::new(),
-        stale_output: None,
         handler: HandlerSpec::Passthrough(Passthrough::default()),
         policy: Policy {
             name: name.to_owned(),

@@ -102,8 +102,6 @@ pub struct Pipeline {
     pub output: Option<TopicName>,
     /// Further outputs by name, for handlers written in Rust.
     pub outputs: BTreeMap<String, TopicName>,
-    /// Where stale records go, beside being dropped; as in `policy.order`.
-    pub stale_output: Option<TopicName>,
     /// Its handler.
     pub handler: HandlerSpec,
     /// What the core decides by.

@@ -76,7 +76,6 @@ pub(crate) fn read(
     let ladder = retry.ladder(reading, handler_timeout);
 
     let output_topic = output.as_ref().map(|output| output.name.clone());
-    let stale_topic = order.stale_output.as_ref().map(|stale| stale.name.clone());
     let outputs: BTreeMap<String, TopicName> =
         named_outputs.iter().map(|(name, topic)| (name.clone(), topic.name.clone())).collect();
     let source_topic = source.as_ref().map(|source| source.name.clone()).map_err(|reported| *reported);
@@ -108,7 +107,6 @@ pub(crate) fn read(
             start: start?,
             output: output_topic,
             outputs,
-            stale_output: stale_topic,
             handler,
             policy,
             tiers: topics.tiers,

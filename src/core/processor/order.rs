@@ -40,7 +40,7 @@ pub(super) enum Turn {
 impl Processor {
     /// Judges a queued record of a guarded order whose turn it is, and settles it where the handler is not to see it.
     pub(super) fn take_turn(&mut self, key: KeyHash, id: DeliveryId, now: Now) -> Turn {
-        if self.policy.order.guard == Guard::None {
+        if !self.policy.order.is_guarded() {
             return Turn::Taken;
         }
         let policy = Arc::clone(&self.policy);
@@ -99,7 +99,7 @@ impl Processor {
         fate: &Disposition,
         key: Option<KeyHash>,
     ) -> Option<Effect> {
-        if matches!(self.policy.order.guard, Guard::None) || !matches!(fate, Disposition::Emit(_)) {
+        if !self.policy.order.is_guarded() || !matches!(fate, Disposition::Emit(_)) {
             return None;
         }
         let (key, version) = (key?, envelope.version?);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::core::policy::Guard;
 use crate::core::position::TopicName;
 use crate::kafka::admin::drained::Drained;
 use crate::kafka::admin::wanted::{self, Kind, Wanted};
@@ -168,9 +167,10 @@ impl Plan {
                     existing::own(shape, source, *cleanup, *settings, here)
                 }
             };
-            let is_guarded = topology.pipelines.iter().any(|pipeline| {
-                pipeline.name == wanted.pipeline && pipeline.policy.order.guard != Guard::None
-            });
+            let is_guarded = topology
+                .pipelines
+                .iter()
+                .any(|pipeline| pipeline.name == wanted.pipeline && pipeline.policy.order.is_guarded());
             let change = if let Change::Grow { from, to } = change
                 && is_guarded
             {

@@ -82,7 +82,7 @@ pub(super) fn written(pipeline: &Pipeline) -> impl Iterator<Item = &TopicName> {
     own.map(|topic| &topic.name)
         .chain(&pipeline.output)
         .chain(pipeline.outputs.values())
-        .chain(&pipeline.stale_output)
+        .chain(pipeline.policy.order.stale_output())
 }
 
 fn of_pipeline(pipeline: &Pipeline, drained: &Drained) -> Vec<Wanted> {
@@ -105,7 +105,8 @@ fn of_pipeline(pipeline: &Pipeline, drained: &Drained) -> Vec<Wanted> {
     all.extend(
         pipeline.outputs.iter().map(|(name, topic)| wanted(topic, &format!("output {name}"), Kind::Foreign)),
     );
-    all.extend(pipeline.stale_output.iter().map(|topic| wanted(topic, "stale-output", Kind::Foreign)));
+    let stale = pipeline.policy.order.stale_output();
+    all.extend(stale.map(|topic| wanted(topic, "stale-output", Kind::Foreign)));
     all.extend(pipeline.tiers.iter().map(|tier| own(&tier.topic, &tier.label, Shape::AsSource)));
     all.extend(
         drained

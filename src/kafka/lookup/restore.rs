@@ -7,7 +7,6 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::event::{LaneStart, Restored};
-use crate::core::policy::Guard;
 use crate::core::position::{CommitMark, Epoch, Going, Lane, LaneMark, Offset, Partition, TopicId};
 use crate::core::state::{LanePosition, Standing};
 use crate::fail_point::fail_point;
@@ -61,13 +60,13 @@ impl Asker {
         if let Some(detail) = short {
             return Ok(Tried::Stuck(Found::TooFewPartitions { partition, detail }));
         }
-        let is_guarded = self.pipeline.policy.order.guard != Guard::None;
-        let State { positions: notes, versions } =
-            if is_guarded || !lanes.iter().all(|lane| committed.stood.contains_key(lane)) {
-                self.state(partition, epoch)?
-            } else {
-                State::default()
-            };
+        let State { positions: notes, versions } = if self.pipeline.policy.order.is_guarded()
+            || !lanes.iter().all(|lane| committed.stood.contains_key(lane))
+        {
+            self.state(partition, epoch)?
+        } else {
+            State::default()
+        };
         let founding = match (mark, notes.values().next()) {
             (Some(mark), _) => mark.founding,
             (None, Some(note)) => note.founding,

@@ -1,9 +1,6 @@
 //! What becomes of the lanes when their topics are gone, back, or made anew.
 
-use std::sync::Arc;
-
 use crate::core::event::Event;
-use crate::core::policy::Guard;
 use crate::core::position::Lane;
 use crate::kafka::reader::LaneId;
 use crate::runtime::worker::Worker;
@@ -12,10 +9,11 @@ use crate::telemetry::blocked::unread;
 impl Worker {
     /// The topic of a lane is gone.
     pub(super) fn vanished(&mut self, lane: Lane) {
-        let policy = Arc::clone(self.processor.policy());
-        self.account.vanished(lane, unread(&policy, lane));
+        let policy = &self.settings.transactor.pipeline.policy;
+        let is_guarded = policy.order.is_guarded();
+        self.account.vanished(lane, unread(policy, lane));
         self.due.push_back(Event::Absent { lane });
-        if policy.order.guard != Guard::None {
+        if is_guarded {
             // What is settled of it may hold up others of its keys, or may be committed long after them if it comes back.
             self.misplace(lane);
         }

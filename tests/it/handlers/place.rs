@@ -31,7 +31,6 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
         start: Start::Earliest,
         output: Some(TopicName::new("payments.applied")),
         outputs: BTreeMap::new(),
-        stale_output: None,
         handler,
         policy: policy(),
         tiers: Vec::new(),

@@ -66,7 +66,7 @@ fn what_is_left_out_has_the_documented_start_value() {
     assert_eq!((threads, session_timeout, membership), (1, Duration::from_secs(15), Membership::Dynamic));
     assert_eq!((pipeline.topics.replication, pipeline.topics.min_isr), (None, None));
     assert_eq!(http(&pipeline).concurrency, 64);
-    assert_eq!((&policy.order, &pipeline.stale_output), (&OrderPolicy::default(), &None));
+    assert_eq!((&policy.order, policy.order.stale_output()), (&OrderPolicy::default(), None));
     assert!(http(&pipeline).token.is_none() && http(&pipeline).headers.is_empty());
 }
 
@@ -248,7 +248,7 @@ fn a_guard_that_says_only_where_versions_stand_has_the_documented_start_values()
         stale_output: None,
     };
     assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Record, guard: Guard::Latest(latest) });
-    assert_eq!(pipeline.stale_output, None);
+    assert_eq!(pipeline.policy.order.stale_output(), None);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_guard_is_read_with_all_that_it_goes_by() {
         stale_output: stale.clone(),
     };
     assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Partition, guard: Guard::Latest(latest) });
-    assert_eq!(pipeline.stale_output, stale);
+    assert_eq!(pipeline.policy.order.stale_output(), stale.as_ref());
     let equal = guarded("version = { header = \"rev\" }, equal = \"apply\"").policy.order.guard;
     assert!(matches!(equal, Guard::Latest(Latest { equal: Equal::Apply, .. })), "{equal:?}");
 }
@@ -280,7 +280,11 @@ fn a_pipeline_may_turn_off_the_guard_of_defaults() {
     let [a, b] = [0, 1].map(|index| topology.pipelines[index].policy.order.guard.clone());
     assert!(matches!(a, Guard::Latest(Latest { tombstone: TombstoneVersion::Next, .. })), "{a:?}");
     assert_eq!(b, Guard::None);
-    let stale = topology.pipelines.iter().map(|pipeline| pipeline.stale_output.is_some()).collect::<Vec<_>>();
+    let stale = topology
+        .pipelines
+        .iter()
+        .map(|pipeline| pipeline.policy.order.stale_output().is_some())
+        .collect::<Vec<_>>();
     assert_eq!(stale, [true, false], "no topic is asked for that nobody writes");
 }
 

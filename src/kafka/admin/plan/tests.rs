@@ -1,4 +1,6 @@
 use super::*;
+use crate::core::policy::{Equal, Guard, Latest, TombstoneVersion, VersionSource};
+use crate::core::record::HeaderName;
 use crate::kafka::fixture;
 
 fn config(settings: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -94,7 +96,12 @@ fn a_missing_source_or_output_is_refused_and_nothing_is_made_for_a_missing_sourc
 #[test]
 fn a_missing_stale_output_is_refused_and_one_that_is_there_is_kept() {
     let mut pipeline = fixture::pipeline("p");
-    pipeline.stale_output = Some(TopicName::new("p.stale"));
+    pipeline.policy.order.guard = Guard::Latest(Latest {
+        version: vec![VersionSource::Header(HeaderName::from_static("rev"))],
+        equal: Equal::Conflict,
+        tombstone: TombstoneVersion::DeadLetter,
+        stale_output: Some(TopicName::new("p.stale")),
+    });
     let topology = fixture::topology("unused", pipeline);
     let mut found = as_planned();
     let change = |found: &BTreeMap<TopicName, Found>| {
