@@ -104,29 +104,30 @@ impl<'a> StateEntry<'a> {
             POSITION => {
                 let lane = rest.part().filter(|_| rest.0.is_empty()).ok_or(BadStateEntry::Key)?;
                 let lane = str::from_utf8(lane).map_err(|_| BadStateEntry::Key)?.to_owned();
-                let position = match value {
-                    None => None,
-                    Some(value) => Some(LanePosition::read(value).ok_or_else(|| {
-                        let format = value.first().copied().unwrap_or_default();
-                        BadStateEntry::Position { lane: lane.clone(), format, length: value.len() }
-                    })?),
-                };
+                let bad = |format, length| BadStateEntry::Position { lane: lane.clone(), format, length };
+                let position = present(value, LanePosition::read, bad)?;
                 Ok(Self::Position { lane, position })
             }
             APPLIED => {
                 let key = rest.part().filter(|_| rest.0.is_empty()).ok_or(BadStateEntry::Key)?;
-                let applied = match value {
-                    None => None,
-                    Some(value) => Some(Applied::read(value).ok_or_else(|| {
-                        let format = value.first().copied().unwrap_or_default();
-                        BadStateEntry::Applied { key: key.to_vec(), format, length: value.len() }
-                    })?),
-                };
+                let bad = |format, length| BadStateEntry::Applied { key: key.to_vec(), format, length };
+                let applied = present(value, Applied::read, bad)?;
                 Ok(Self::Applied { key, applied })
             }
             _ => Ok(Self::Unknown),
         }
     }
+}
+
+/// What a value holds; `None` where the entry was deleted. What cannot be read is told by its format and its length.
+fn present<'a, T>(
+    value: Option<&'a [u8]>,
+    read: impl FnOnce(&'a [u8]) -> Option<T>,
+    bad: impl FnOnce(u8, usize) -> BadStateEntry,
+) -> Result<Option<T>, BadStateEntry> {
+    let Some(value) = value else { return Ok(None) };
+    let format = value.first().copied().unwrap_or_default();
+    read(value).map(Some).ok_or_else(|| bad(format, value.len()))
 }
 
 /// The key of a lane's position.

@@ -5,6 +5,7 @@
 
 use super::Processor;
 use super::look::Look;
+use super::write::entry;
 use crate::core::control::{self, Answer, Command, Refusal, Reply};
 use crate::core::event::{Target, Write};
 use crate::core::headers;
@@ -45,14 +46,7 @@ pub(super) fn writes_of(
     now: Timestamp,
     writes: &mut Vec<Write>,
 ) {
-    let write = |target, key, value| Write {
-        target,
-        partition,
-        timestamp: Some(now),
-        key,
-        value: Some(value),
-        headers: Vec::new(),
-    };
+    let write = |target, key, value| entry(target, partition, key, value, now);
     if let Some(id) = &reply.head.id {
         writes.push(write(Target::Cases, Some(Answer::key(id)), reply.answer.to_bytes()));
     }

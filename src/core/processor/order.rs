@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use super::Processor;
 use super::blocks::{Carries, Purpose};
 use super::look::note_failure;
+use super::write::entry;
 use crate::core::class::{Class, Reason};
 use crate::core::closed::{self, Place};
 use crate::core::envelope::{DeliveryId, Envelope};
@@ -248,14 +249,8 @@ pub(super) fn effect_write(settled: &Settled, effect: &Effect, order: &OrderPoli
         partition: envelope.origin.partition,
         offset: envelope.origin.offset,
     };
-    Write {
-        target: Target::State,
-        partition: settled.id.partition,
-        timestamp: Some(now),
-        key: Some(applied_key(order.key_of(envelope).unwrap_or_default())),
-        value: Some(applied.to_bytes()),
-        headers: Vec::new(),
-    }
+    let key = applied_key(order.key_of(envelope).unwrap_or_default());
+    entry(Target::State, settled.id.partition, Some(key), applied.to_bytes(), now)
 }
 
 /// The newest settled effect of a key that is not committed.

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use super::commit::{Accepts, accepts};
+use super::write::entry;
 use super::{Processor, Timer};
 use crate::core::event::{Target, Write};
 use crate::core::lane::{Noted, Presence};
@@ -77,14 +78,8 @@ impl Processor {
                 topic: self.policy.topic(*lane).clone(),
                 id: task.topics.get(lane.index()).copied().flatten(),
             };
-            writes.push(Write {
-                target: Target::State,
-                partition,
-                timestamp: Some(now.wall),
-                key: Some(position_key(&self.policy.word(*lane))),
-                value: Some(position.to_bytes()),
-                headers: Vec::new(),
-            });
+            let key = position_key(&self.policy.word(*lane));
+            writes.push(entry(Target::State, partition, Some(key), position.to_bytes(), now.wall));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::core::headers::{self, Payload};
 use crate::core::lane::{Disposition, Form, Settled};
 use crate::core::outcome::Verdict;
 use crate::core::policy::Policy;
-use crate::core::position::TierIndex;
+use crate::core::position::{Partition, TierIndex};
 use crate::core::record::Header;
 use crate::core::time::Timestamp;
 
@@ -51,6 +51,17 @@ pub(super) fn write_of(settled: &Settled, policy: &Policy, now: Timestamp, write
         Disposition::Drop(Dropped::Stale | Dropped::Duplicate) => {}
         Disposition::Obeyed(reply) => super::obey::writes_of(reply, partition, policy, now, writes),
     }
+}
+
+/// A record of redrive's own, without headers.
+pub(super) const fn entry(
+    target: Target,
+    partition: Partition,
+    key: Option<Bytes>,
+    value: Bytes,
+    now: Timestamp,
+) -> Write {
+    Write { target, partition, timestamp: Some(now), key, value: Some(value), headers: Vec::new() }
 }
 
 /// About how many bytes a settled record writes.

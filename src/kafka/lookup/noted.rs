@@ -13,7 +13,6 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
 use crate::core::guard::{Entry, KeyHasher, VersionTable};
-use crate::core::policy::Guard;
 use crate::core::position::{Epoch, Offset, Partition};
 use crate::core::state::{Applied, BadStateEntry, LanePosition, StateEntry};
 use crate::kafka::context::Context;
@@ -42,11 +41,9 @@ pub(super) struct Reading {
     begun: Stopwatch,
     end: Offset,
     stage: Stage,
-    positions: BTreeMap<String, Result<LanePosition, BadStateEntry>>,
-    versions: Option<Box<VersionTable>>,
-    hasher: KeyHasher,
-    /// The keys whose newest entries cannot be read.
-    unreadable: BTreeMap<Vec<u8>, BadStateEntry>,
+    entries: Entries,
+    /// Of the keys, where the pipeline has a guard.
+    hasher: Option<KeyHasher>,
     /// What could not be read when it was read to its end last.
     unreadable_last: Option<String>,
     /// How far it is read.
@@ -93,33 +90,26 @@ impl Reading {
         let impatient = client(&settings::impatient_consumer(kafka, pipeline), kafka)?;
         let topic = pipeline.state.name.as_str();
         let (_, end) = impatient.fetch_watermarks(topic, partition.0, TRY)?;
-        let is_guarded = pipeline.policy.order.guard != Guard::None;
-        let mut reading = Self {
+        let hasher = pipeline.policy.order.is_guarded().then_some(hasher);
+        Ok(Self {
             partition,
             epoch,
             begun: Stopwatch::start(),
             consumer,
             end: Offset(end),
             stage: Stage::Waits,
-            positions: BTreeMap::new(),
-            versions: is_guarded.then(|| Box::new(VersionTable::new(hasher))),
+            entries: Entries::new(hasher),
             hasher,
-            unreadable: BTreeMap::new(),
             unreadable_last: None,
             next: Offset(0),
-        };
-        reading.begin_anew();
-        Ok(reading)
+        })
     }
 
     /// Forgets what was read.
     fn begin_anew(&mut self) {
         self.stage = Stage::Waits;
         self.next = Offset(0);
-        self.positions.clear();
-        self.unreadable.clear();
-        let hasher = self.hasher;
-        self.versions.iter_mut().for_each(|versions| **versions = VersionTable::new(hasher));
+        self.entries = Entries::new(self.hasher);
     }
 
     /// Whether it must be begun anew.
@@ -150,9 +140,7 @@ impl Reading {
             match self.consumer.poll(left) {
                 Some(Ok(found)) => {
                     self.next = Offset(found.offset()).next();
-                    let (positions, unreadable) = (&mut self.positions, &mut self.unreadable);
-                    let versions = self.versions.as_deref_mut();
-                    Entries { positions, versions, unreadable }.take(found.key(), found.payload());
+                    self.entries.take(found.key(), found.payload());
                 }
                 // Behind everything that was stable when it was asked for, the end included.
                 Some(Err(KafkaError::PartitionEOF(_))) => return self.read(pipeline),
@@ -172,8 +160,7 @@ impl Reading {
 
     fn read(&mut self, pipeline: &Pipeline) -> Result<State, NotRead> {
         // Without its position a lane would begin somewhere without a word, and without its version a key with anything.
-        let bad = self.positions.values().find_map(|position| position.as_ref().err());
-        if let Some(bad) = bad.or_else(|| self.unreadable.values().next()) {
+        if let Some(bad) = self.entries.unreadable() {
             let place = format!("{}/{}", pipeline.state.name, self.partition);
             let hint = "a newer redrive may have written it: run that, or write the entry of this key anew";
             let detail = format!("`{place}`: {bad}; {hint}");
@@ -182,20 +169,34 @@ impl Reading {
             self.begin_anew();
             return Err(NotRead::Yet(detail));
         }
-        let positions = std::mem::take(&mut self.positions).into_iter();
+        let Entries { positions, versions, .. } = std::mem::replace(&mut self.entries, Entries::new(None));
+        let positions = positions.into_iter();
         let positions = positions.filter_map(|(lane, position)| Some((lane, position.ok()?))).collect();
-        Ok(State { positions, versions: self.versions.take() })
+        Ok(State { positions, versions })
     }
 }
 
-/// Where the entries of the state topic go.
-struct Entries<'a> {
-    positions: &'a mut BTreeMap<String, Result<LanePosition, BadStateEntry>>,
-    versions: Option<&'a mut VersionTable>,
-    unreadable: &'a mut BTreeMap<Vec<u8>, BadStateEntry>,
+/// The newest entries of what is read so far.
+struct Entries {
+    positions: BTreeMap<String, Result<LanePosition, BadStateEntry>>,
+    versions: Option<Box<VersionTable>>,
+    /// The keys whose newest entries cannot be read.
+    bad_versions: BTreeMap<Vec<u8>, BadStateEntry>,
 }
 
-impl Entries<'_> {
+impl Entries {
+    /// Nothing; versions are left out without a hasher.
+    fn new(hasher: Option<KeyHasher>) -> Self {
+        let versions = hasher.map(|hasher| Box::new(VersionTable::new(hasher)));
+        Self { positions: BTreeMap::new(), versions, bad_versions: BTreeMap::new() }
+    }
+
+    /// One that cannot be read.
+    fn unreadable(&self) -> Option<&BadStateEntry> {
+        let positions = self.positions.values().filter_map(|position| position.as_ref().err());
+        positions.chain(self.bad_versions.values()).next()
+    }
+
     fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
         match StateEntry::read(key, value) {
             Ok(StateEntry::Position { lane, position: Some(position) }) => {
@@ -212,7 +213,7 @@ impl Entries<'_> {
             }
             Err(bad @ BadStateEntry::Applied { .. }) => {
                 if let (Some(_), BadStateEntry::Applied { key, .. }) = (&self.versions, &bad) {
-                    self.unreadable.insert(key.clone(), bad);
+                    self.bad_versions.insert(key.clone(), bad);
                 }
             }
         }
@@ -220,9 +221,7 @@ impl Entries<'_> {
 
     fn apply(&mut self, key: &[u8], applied: Option<Applied<'_>>) {
         let Some(versions) = self.versions.as_deref_mut() else { return };
-        if !self.unreadable.is_empty() {
-            self.unreadable.remove(key);
-        }
+        self.bad_versions.remove(key);
         let hash = versions.hash(key);
         match applied {
             Some(Applied { version, fingerprint, .. }) => {
