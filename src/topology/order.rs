@@ -11,8 +11,8 @@ use crate::topology::section::{Field, Section};
 use crate::topology::topics::Named;
 use crate::topology::value::or;
 
-/// The keys that a guard alone looks at, but for `tombstone-without-version`, which looks at one guard alone.
-const OF_GUARDS: [&str; 3] = ["version", "equal", "stale-output"];
+/// The keys that a guard alone looks at.
+const OF_GUARDS: [&str; 4] = ["version", "equal", "stale-output", "tombstone-without-version"];
 
 /// What `[pipeline.NAME.order]` says.
 pub(crate) struct Order {
@@ -110,22 +110,18 @@ fn tell_no_version(reading: &Reading<'_>, section: &Section<'_>) {
 fn tell_unguarded(reading: &Reading<'_>, section: &Section<'_>, tombstone: TombstoneVersion) {
     let off = section.own_field("guard").is_some();
     let told = |name: &str| if off { section.own_field(name) } else { section.field(name) };
-    for field in OF_GUARDS.into_iter().filter_map(told) {
+    // `next` says something wrong without a guard, not nothing.
+    let counts_on = told("tombstone-without-version").filter(|_| tombstone == TombstoneVersion::Next);
+    let idle =
+        OF_GUARDS.into_iter().filter(|name| counts_on.is_none() || *name != "tombstone-without-version");
+    for field in idle.filter_map(told) {
         let message = format!("`{}` says nothing without a guard", field.path);
         let hint = "add `guard = \"latest\"`, or take this out";
         reading.report_with_hint(Code::NeedsGuard, &field.key_at, message, hint);
     }
-    let Some(field) = told("tombstone-without-version") else { return };
-    match tombstone {
-        TombstoneVersion::Next => {
-            let message = format!("`{}`: `next` counts on from the newest version applied", field.path);
-            let hint = "only `guard = \"latest\"` knows that: add it, or take this out";
-            reading.report_with_hint(Code::NextNeedsLatest, &field.at, message, hint);
-        }
-        TombstoneVersion::DeadLetter => {
-            let message = format!("`{}` says nothing without a guard", field.path);
-            let hint = "add `guard = \"latest\"`, or take this out";
-            reading.report_with_hint(Code::NeedsGuard, &field.key_at, message, hint);
-        }
+    if let Some(field) = counts_on {
+        let message = format!("`{}`: `next` counts on from the newest version applied", field.path);
+        let hint = "only `guard = \"latest\"` knows that: add it, or take this out";
+        reading.report_with_hint(Code::NextNeedsLatest, &field.at, message, hint);
     }
 }
