@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use redrive::topology::model::Pipeline;
 
@@ -54,13 +56,20 @@ pub(crate) fn forget_offsets(kafka: &Kafka, pipeline: &Pipeline) {
 
 /// The committed offset of every lane.
 pub(crate) fn committed(kafka: &Kafka, pipeline: &Pipeline) -> Vec<Option<i64>> {
+    try_committed(kafka, pipeline).expect("committed offsets")
+}
+
+/// As [`committed`], where the coordinator may be on its way.
+pub(crate) fn try_committed(kafka: &Kafka, pipeline: &Pipeline) -> KafkaResult<Vec<Option<i64>>> {
     let client: BaseConsumer = kafka.config().set("group.id", &pipeline.group).create().unwrap();
     let mut list = TopicPartitionList::new();
     for lane in pipeline.policy.lanes() {
         list.add_partition(pipeline.lane_topic(lane).as_str(), 0);
     }
-    let found = client.committed_offsets(list, PATIENCE).expect("committed offsets");
-    found.elements().iter().map(|element| element.offset().to_raw().filter(|offset| *offset >= 0)).collect()
+    let found = client.committed_offsets(list, PATIENCE)?;
+    let offset =
+        |element: &TopicPartitionListElem<'_>| element.offset().to_raw().filter(|offset| *offset >= 0);
+    Ok(found.elements().iter().map(offset).collect())
 }
 
 /// The lanes whose committed offset is not the high watermark: the lag that `kafka-consumer-groups` tells, which takes ends of
@@ -77,7 +86,7 @@ fn lagging(kafka: &Kafka, pipeline: &Pipeline) -> Vec<(String, i64, i64)> {
         list.add_partition(pipeline.lane_topic(lane).as_str(), 0);
     }
     let committed = client.committed_offsets(list, PATIENCE).expect("committed offsets");
-    let lag = |element: rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+    let lag = |element: TopicPartitionListElem<'_>| {
         let (_, end) = client.fetch_watermarks(element.topic(), 0, PATIENCE).expect("the end");
         let Offset::Offset(at) = element.offset() else {
             panic!("{}: {:?}", element.topic(), element.offset())

@@ -7,22 +7,21 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::{Offset, TopicPartitionList};
+use redrive::core::position::{Lane, TierIndex};
 use redrive::core::state::applied_key;
 use redrive::topology::model::{Pipeline, Topology};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::binary::Binary;
+use crate::expired::try_committed;
 use crate::found::Found;
 use crate::handler::{Answer, HttpHandler, told};
 use crate::process::eventually;
 use crate::size;
-use crate::support::{Kafka, PATIENCE};
+use crate::source_grows::grow;
+use crate::support::Kafka;
 use crate::topology::Draft;
 
 const CASES: &str = include_str!("../cases/guard.json");
@@ -60,15 +59,10 @@ fn output(kafka: &Kafka, topology: &Topology) -> Vec<Found> {
     kafka.read(pipeline(topology).output.as_ref().unwrap().as_str())
 }
 
-/// The offset that the group has committed for a topic of one partition.
-fn committed(kafka: &Kafka, topology: &Topology, topic: &str) -> i64 {
-    let group = &pipeline(topology).group;
-    let consumer: BaseConsumer = kafka.config().set("group.id", group).create().expect("make a client");
-    let mut list = TopicPartitionList::new();
-    list.add_partition(topic, 0);
-    // The coordinator may be on its way.
-    let Ok(list) = consumer.committed_offsets(list, PATIENCE) else { return 0 };
-    if let Offset::Offset(offset) = list.elements()[0].offset() { offset } else { 0 }
+/// The offset that the group has committed for a lane of task 0.
+fn committed(kafka: &Kafka, topology: &Topology, lane: Lane) -> i64 {
+    let committed = try_committed(kafka, pipeline(topology)).unwrap_or_default();
+    committed.get(lane.index()).copied().flatten().unwrap_or(0)
 }
 
 /// The versions of the output, in order.
@@ -90,8 +84,7 @@ fn play(case: &Value, handler: &str) {
     send(kafka, &topology, &[version(start, own(start))]);
     let mut process = Binary::run(&text, 0);
     let mut sent = 1;
-    let source = pipeline(&topology).source.as_str();
-    eventually("the first is applied", || committed(kafka, &topology, source) >= sent);
+    eventually("the first is applied", || committed(kafka, &topology, Lane::Source) >= sent);
     for arrival in case["arrivals"].as_array().unwrap() {
         process.kill();
         process = Binary::run(&text, 0);
@@ -102,9 +95,9 @@ fn play(case: &Value, handler: &str) {
             let value = given.map(|value| if fails { format!("{FAILS}{value}") } else { value });
             send(kafka, &topology, &[version(number, value)]);
             sent += 1;
-            eventually("it has its fate", || committed(kafka, &topology, source) >= sent);
+            eventually("it has its fate", || committed(kafka, &topology, Lane::Source) >= sent);
         } else {
-            let tier = pipeline(&topology).tiers[0].topic.name.as_str();
+            let tier = Lane::Tier(TierIndex(0));
             eventually("its copy has its fate", || committed(kafka, &topology, tier) >= 1);
         }
     }
@@ -147,10 +140,9 @@ fn an_entry_of_a_later_format_keeps_its_task_waiting_whatever_comes_behind_it_un
     let topology = draft.made(kafka);
     let text = draft.text(kafka);
     let version = |version| Version { key: "q".to_owned(), version, value: Some("v".to_owned()) };
-    let source = pipeline(&topology).source.as_str();
     send(kafka, &topology, &[version(10)]);
     let first = Binary::run(&text, 0);
-    eventually("it is applied", || committed(kafka, &topology, source) >= 1);
+    eventually("it is applied", || committed(kafka, &topology, Lane::Source) >= 1);
     assert_eq!(first.end().code(), Some(0));
 
     let entry = applied_key(b"q");
@@ -164,7 +156,7 @@ fn an_entry_of_a_later_format_keeps_its_task_waiting_whatever_comes_behind_it_un
     eventually("it says why", || words.said().contains("format `99`"));
     assert_eq!(effects(kafka, &topology), [10], "nothing is known of what is applied");
     write_state(kafka, &topology, &entry, None);
-    eventually("it goes on", || committed(kafka, &topology, source) >= 2);
+    eventually("it goes on", || committed(kafka, &topology, Lane::Source) >= 2);
     assert_eq!(effects(kafka, &topology), [10, 15]);
     assert_eq!(process.end().code(), Some(0));
 }
@@ -175,10 +167,7 @@ fn the_topics_of_a_guarded_pipeline_do_not_follow_a_source_that_grows_and_its_ot
     let draft = Draft::new(kafka, 1).order(GUARD).tiers(&["1s"]);
     let topology = draft.made(kafka);
     let source = pipeline(&topology).source.as_str();
-    let runtime = Runtime::new().unwrap();
-    let admin: AdminClient<DefaultClientContext> = kafka.config().create().expect("an admin client");
-    let grown = NewPartitions::new(source, 2);
-    runtime.block_on(admin.create_partitions([&grown], &AdminOptions::new())).expect("grow the source");
+    grow(kafka, source, 2);
     eventually("it has grown", || !draft.topics("plan", kafka).status.success());
 
     let planned = draft.topics("apply", kafka);
@@ -276,17 +265,16 @@ fn the_versions_of_many_keys_are_restored_before_anything_is_handled() {
         value: Some("v".to_owned()),
     };
     send(kafka, &topology, &(0..many).map(|number| of_key(number, 2)).collect::<Vec<_>>());
-    let source = pipeline(&topology).source.as_str();
     let all = i64::try_from(many).unwrap();
     let first = Binary::run(&text, 0);
-    eventually("all are applied", || committed(kafka, &topology, source) >= all);
+    eventually("all are applied", || committed(kafka, &topology, Lane::Source) >= all);
     assert_eq!(first.end().code(), Some(0));
 
     // One that is stale, one that is not.
     send(kafka, &topology, &[of_key(0, 1), of_key(many - 1, 3)]);
     let begun = Instant::now();
     let process = Binary::run(&text, 0);
-    eventually("both have their fates", || committed(kafka, &topology, source) >= all + 2);
+    eventually("both have their fates", || committed(kafka, &topology, Lane::Source) >= all + 2);
     let (took, memory) = (begun.elapsed(), process.memory());
     println!("{many} keys restored within {took:.1?}, {} MB resident", memory >> 20);
     assert_eq!(process.end().code(), Some(0));

@@ -21,7 +21,7 @@ fn write(kafka: &Kafka, pipeline: &Pipeline, partition: i32, numbers: std::ops::
     kafka.produce(pipeline.source.as_str(), Some(partition), &records);
 }
 
-fn grow(kafka: &Kafka, topic: &str, partitions: usize) {
+pub(crate) fn grow(kafka: &Kafka, topic: &str, partitions: usize) {
     let admin: AdminClient<DefaultClientContext> = kafka.config().create().expect("make an admin client");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let grown = NewPartitions::new(topic, partitions);

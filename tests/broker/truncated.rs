@@ -47,6 +47,25 @@ fn offset_of(kafka: &Kafka, pipeline: &Pipeline, lane: Lane) -> i64 {
     committed(kafka, pipeline)[place].expect("an offset")
 }
 
+/// A process whose handler does not answer any more, with much of the source still unread; and all that the source holds.
+fn held(probes: &Probes) -> (Scene, Binary, Vec<Found>) {
+    let mut scene = Scene::with(|draft| short_fetches(draft.listen(probes.address())));
+    let process = scene.run(0);
+    // What was deleted before anybody stood there is nobody's loss.
+    scene.send(400, |_| Plan::Succeeds);
+    scene.drain();
+    scene.handler.hold();
+    scene.send(12_000, |_| Plan::Succeeds);
+    eventually("some are being handled", || scene.handler.unanswered() > 0);
+    let all = scene.kafka.read(scene.pipeline.source.as_str());
+    (scene, process, all)
+}
+
+/// The end of a partition, of which these are all records.
+fn end_of(all: &[Found], partition: i32) -> i64 {
+    i64::try_from(all.iter().filter(|found| found.partition == partition).count()).unwrap()
+}
+
 #[test]
 fn what_is_deleted_while_it_is_stopped_is_counted_once_by_lane() {
     let kafka = Kafka::shared();
@@ -110,24 +129,14 @@ fn number(found: &Found) -> usize {
 #[test]
 fn what_is_deleted_from_the_source_under_its_lanes_is_counted_by_partition() {
     let probes = Probes::somewhere();
-    let mut scene = Scene::with(|draft| short_fetches(draft.listen(probes.address())));
+    let (scene, process, all) = held(&probes);
     let source = scene.pipeline.source.to_string();
-    let process = scene.run(0);
-    // What was deleted before anybody stood there is nobody's loss.
-    scene.send(400, |_| Plan::Succeeds);
-    scene.drain();
-    scene.handler.hold();
-    scene.send(12_000, |_| Plan::Succeeds);
-    let all = scene.kafka.read(&source);
-    eventually("no lane takes on more", || scene.handler.unanswered() > 0);
     let partitions: BTreeSet<i32> = all.iter().map(|found| found.partition).collect();
-    let ends = |partition| all.iter().filter(|found| found.partition == partition).count();
     for partition in &partitions {
-        let kept = i64::try_from(ends(*partition) - 10).unwrap();
-        delete_before(scene.kafka, &source, *partition, kept);
+        delete_before(scene.kafka, &source, *partition, end_of(&all, *partition) - 10);
     }
     scene.handler.release();
-    let last = |found: &&Found| found.offset + 1 == i64::try_from(ends(found.partition)).unwrap();
+    let last = |found: &&Found| found.offset + 1 == end_of(&all, found.partition);
     let last: BTreeSet<_> = all.iter().filter(last).map(|found| found.value.clone()).collect();
     let handled =
         || -> BTreeSet<_> { scene.kafka.read(scene.output()).into_iter().map(|found| found.value).collect() };
@@ -180,28 +189,21 @@ fn what_is_deleted_from_a_tier_under_its_lane_is_counted() {
 #[test]
 fn what_is_deleted_to_the_end_of_the_source_is_committed_as_passed() {
     let probes = Probes::somewhere();
-    let mut scene = Scene::with(|draft| short_fetches(draft.listen(probes.address())));
+    let (mut scene, process, all) = held(&probes);
     let source = scene.pipeline.source.to_string();
-    let process = scene.run(0);
-    // What was deleted before anybody stood there is nobody's loss.
-    scene.send(400, |_| Plan::Succeeds);
-    scene.drain();
-    scene.handler.hold();
-    scene.send(12_000, |_| Plan::Succeeds);
-    eventually("some are being handled", || scene.handler.unanswered() > 0);
-    let all = scene.kafka.read(&source);
-    let end = |partition: i32| {
-        i64::try_from(all.iter().filter(|found| found.partition == partition).count()).unwrap()
-    };
     let partitions: BTreeSet<i32> = all.iter().map(|found| found.partition).collect();
-    partitions.iter().for_each(|partition| delete_before(scene.kafka, &source, *partition, end(*partition)));
+    for partition in &partitions {
+        delete_before(scene.kafka, &source, *partition, end_of(&all, *partition));
+    }
     scene.handler.release();
     eventually("every lane stands at the end", || {
         let commits =
             readback::commits(scene.kafka.bootstrap(), &scene.pipeline.group, &source, Role::Source);
         let commits = commits.expect("the group's offsets");
         partitions.iter().all(|partition| {
-            commits.iter().any(|commit| commit.partition == *partition && commit.offset == end(*partition))
+            commits
+                .iter()
+                .any(|commit| commit.partition == *partition && commit.offset == end_of(&all, *partition))
         })
     });
     let told: i64 = lost(&probes, "source").iter().map(|(_, count)| count).sum();

@@ -103,6 +103,27 @@ impl Guarding {
         transaction
     }
 
+    /// Commits until nothing is left.
+    fn commit_all(&mut self) {
+        self.worker.wait(100);
+        while !self.worker.transactions.is_empty() {
+            self.commit();
+            self.worker.wait(100);
+        }
+    }
+
+    /// The broker refuses the first output of the transaction that is formed.
+    fn refuse_the_output(&mut self) {
+        let place = self.worker.transactions[0].writes.iter().position(|w| w.target == Target::Output);
+        self.worker.end(TransactionResult::Aborted(AbortCause::Refused {
+            target: Target::Output,
+            partition: P,
+            flaw: Flaw::TooLarge,
+            suspects: Suspects::Each(vec![place.unwrap()]),
+            detail: "too large".to_owned(),
+        }));
+    }
+
     fn note(&mut self, transaction: &Transaction) {
         for write in transaction.writes.iter().filter(|write| write.target == Target::State) {
             self.state.push((write.key.clone().unwrap(), write.value.clone().unwrap()));
@@ -281,21 +302,10 @@ fn what_was_dropped_for_an_output_that_is_refused_is_judged_anew() {
     let records = vec![versioned(0, 11, Some("a")), versioned(1, 10, Some("b"))];
     guarding.worker.fetch(Lane::Source, records);
     guarding.worker.answer(done());
-    let place = guarding.worker.transactions[0].writes.iter().position(|w| w.target == Target::Output);
-    guarding.worker.end(TransactionResult::Aborted(AbortCause::Refused {
-        target: Target::Output,
-        partition: P,
-        flaw: Flaw::TooLarge,
-        suspects: Suspects::Each(vec![place.unwrap()]),
-        detail: "too large".to_owned(),
-    }));
+    guarding.refuse_the_output();
     let again = guarding.worker.answer(done());
     assert_eq!(again.id.offset, Offset(1));
-    guarding.worker.wait(100);
-    while !guarding.worker.transactions.is_empty() {
-        guarding.commit();
-        guarding.worker.wait(100);
-    }
+    guarding.commit_all();
     assert_eq!(guarding.applied(), Some(10));
     assert!(guarding.fates.contains(&FateKind::Emit));
 }
@@ -306,21 +316,10 @@ fn another_value_of_a_version_whose_output_is_refused_is_applied_after_all() {
     let records = vec![versioned(0, 5, Some("a")), versioned(1, 5, Some("b"))];
     guarding.worker.fetch(Lane::Source, records);
     guarding.worker.answer(done());
-    let place = guarding.worker.transactions[0].writes.iter().position(|w| w.target == Target::Output);
-    guarding.worker.end(TransactionResult::Aborted(AbortCause::Refused {
-        target: Target::Output,
-        partition: P,
-        flaw: Flaw::TooLarge,
-        suspects: Suspects::Each(vec![place.unwrap()]),
-        detail: "too large".to_owned(),
-    }));
+    guarding.refuse_the_output();
     let again = guarding.worker.answer(done());
     assert_eq!((again.id.offset, again.envelope.life.history.is_empty()), (Offset(1), true));
-    guarding.worker.wait(100);
-    while !guarding.worker.transactions.is_empty() {
-        guarding.commit();
-        guarding.worker.wait(100);
-    }
+    guarding.commit_all();
     assert_eq!(guarding.applied(), Some(5));
 }
 
