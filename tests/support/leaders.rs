@@ -59,12 +59,22 @@ pub(crate) fn move_leader(cluster: &Cluster, topic: &str, partition: i32) -> Res
     let mut order = vec![to];
     order.extend(others.iter().skip(1));
     order.push(from);
-    reassign(cluster, topic, partition, &order)?;
-    wait("it is led by another node", || {
-        elect(cluster, topic, partition)?;
-        Ok(leader(cluster, topic, partition)?.0 == to)
-    })?;
+    let mut last = None;
+    let waited = wait("it is led by another node", || {
+        // On a busy machine the node may be out of step for a while, or the partition without a leader.
+        let led = led_by(cluster, topic, partition, &order);
+        last = led.as_ref().err().map(|error| format!("{error:#}"));
+        Ok(led.is_ok_and(|leader| leader == to))
+    });
+    waited.with_context(|| format!("last: {last:?}"))?;
     Ok((from, to))
+}
+
+/// Has the first of them lead; says who does.
+fn led_by(cluster: &Cluster, topic: &str, partition: i32, order: &[Node]) -> Result<Node> {
+    reassign(cluster, topic, partition, order)?;
+    elect(cluster, topic, partition)?;
+    Ok(leader(cluster, topic, partition)?.0)
 }
 
 fn client(cluster: &Cluster) -> Result<BaseConsumer> {
@@ -92,7 +102,7 @@ fn reassign(cluster: &Cluster, topic: &str, partition: i32, order: &[Node]) -> R
     Ok(())
 }
 
-/// Has the first of them lead.
+/// Has the first of a partition's nodes lead it.
 fn elect(cluster: &Cluster, topic: &str, partition: i32) -> Result<()> {
     let mut body = Vec::new();
     body.extend(1_i32.to_be_bytes());
