@@ -76,8 +76,12 @@ pub enum Reason {
     NoKey,
     /// The pipeline has a guard, and the record has no version that can be used.
     NoVersion,
-    /// The version is applied with another value.
+    /// The version is applied, or held, with another value.
     VersionConflict,
+    /// The versions before it did not come in time.
+    VersionGap,
+    /// The record of its key that it was held behind is a dead letter, and it follows that one.
+    PredecessorDead,
     /// A control header on one of redrive's own topics is missing, repeated or malformed.
     BadControlHeader,
     /// A header name that is not UTF-8 cannot be carried by the client.
@@ -195,6 +199,8 @@ impl fmt::Display for Reason {
             Self::NoKey => "no-key",
             Self::NoVersion => "no-version",
             Self::VersionConflict => "version-conflict",
+            Self::VersionGap => "version-gap",
+            Self::PredecessorDead => "predecessor-dead",
             Self::BadControlHeader => "bad-control-header",
             Self::BadHeaderName => "bad-header-name",
             Self::TooLarge => "too-large",
@@ -220,6 +226,8 @@ impl FromStr for Reason {
             "no-key" => Self::NoKey,
             "no-version" => Self::NoVersion,
             "version-conflict" => Self::VersionConflict,
+            "version-gap" => Self::VersionGap,
+            "predecessor-dead" => Self::PredecessorDead,
             "bad-control-header" => Self::BadControlHeader,
             "bad-header-name" => Self::BadHeaderName,
             "too-large" => Self::TooLarge,

@@ -1,5 +1,7 @@
 //! A record with its identity, its origin, and what has happened to it so far.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::core::class::{Class, Reason};
@@ -26,6 +28,8 @@ pub struct Envelope {
     pub origin_timestamp: Timestamp,
     /// Its place among the versions of its key, where the pipeline has a guard and the record a version.
     pub version: Option<Version>,
+    /// When the gap before it is over at the earliest, by the clock of its task: where there was no room to hold it.
+    pub gap_due: Option<Duration>,
     /// What has happened to it so far.
     pub life: Life,
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::core::envelope::{DeliveryId, Envelope};
-use crate::core::guard::VersionTable;
 use crate::core::outcome::Outcome;
 use crate::core::position::{CommitMark, Epoch, Founding, Lane, Offset, Partition, TierIndex, TopicId};
 use crate::core::record::{Header, Record};
+use crate::core::state::Keys;
 use crate::core::time::Timestamp;
 
 pub use report::{Dropped, Fate, FateKind, Report, StopReason};
@@ -68,6 +68,15 @@ pub enum Event {
         /// The lane, of all tasks.
         lane: Lane,
     },
+    /// Answer to [`Action::FindEnd`].
+    End {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the action.
+        epoch: Epoch,
+        /// The end of its partition of the source, records of open transactions included.
+        end: Offset,
+    },
     /// Answer to [`Action::Handle`].
     Handled {
         /// Which delivery.
@@ -102,12 +111,12 @@ pub struct Restored {
     pub mark: Option<CommitMark>,
     /// What the group was founded on; handed on with every commit.
     pub founding: Founding,
-    /// Where each lane goes on, in the order of [`Lane::index`].
+    /// Where each lane that is read goes on, in the order of [`crate::core::policy::Policy::lanes`].
     pub lanes: Vec<LaneStart>,
     /// The id of each lane's topic, in the same order, where the broker told one.
     pub topics: Vec<Option<TopicId>>,
-    /// The newest applied version of each key, where the pipeline has a guard.
-    pub versions: Option<Box<VersionTable>>,
+    /// What is known of its keys, where the pipeline has a guard or parks.
+    pub keys: Option<Box<Keys>>,
 }
 
 /// Where a lane goes on after a take-over.
@@ -269,14 +278,21 @@ pub enum Action {
         /// Its new epoch, valid for the transactor from now on.
         epoch: Epoch,
     },
-    /// Begin to read the lanes of a task at these offsets, in the order of [`Lane::index`].
+    /// Begin to read the lanes of a task at these offsets.
     Open {
         /// The task.
         partition: Partition,
         /// Its epoch.
         epoch: Epoch,
         /// Where each lane begins.
-        lanes: Vec<Offset>,
+        lanes: Vec<(Lane, Offset)>,
+    },
+    /// Find out where a task's partition of the source ends now.
+    FindEnd {
+        /// The task.
+        partition: Partition,
+        /// Its epoch.
+        epoch: Epoch,
     },
     /// Hand over up to `most` records of a lane, once there are any. At most one is open per lane.
     Fetch {
@@ -396,7 +412,7 @@ impl Part {
     pub const fn of(lane: Lane) -> Self {
         match lane {
             Lane::Control => Self::Requests,
-            Lane::Source | Lane::Tier(_) => Self::Records,
+            Lane::Source | Lane::Held | Lane::Tier(_) => Self::Records,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::core::record::{Header, HeaderName, Record};
 use crate::core::time::Timestamp;
 
 mod read;
-pub use read::{BadControlHeader, Waiting, lenient, read_waiting};
+pub use read::{BadControlHeader, Waiting, lenient, read_held, read_waiting};
 
 /// What every control header begins with.
 pub const PREFIX: &str = "redrive-";
@@ -55,6 +55,7 @@ pub mod name {
         CASE = "redrive-case";
         PAYLOAD_REF = "redrive-payload-ref";
         VERSION = "redrive-version";
+        GAP_DUE = "redrive-gap-due";
     }
 }
 
@@ -79,6 +80,7 @@ pub fn from_source(
         origin,
         origin_timestamp: record.timestamp,
         version: None,
+        gap_due: None,
         life: Life::default(),
     };
     (envelope, found)
@@ -127,11 +129,17 @@ fn version(envelope: &Envelope) -> Option<Header> {
 
 /// The headers of a copy in a tier that is due at `due`.
 pub fn of_waiting(envelope: &Envelope, due: Timestamp) -> Vec<Header> {
+    let mut headers = of_held(envelope);
+    headers.push(Header { name: name::DUE, value: Some(Bytes::from(due.as_millis().to_string())) });
+    headers
+}
+
+/// The headers of a record that is held: as of a copy in a tier, but for when it is due.
+pub fn of_held(envelope: &Envelope) -> Vec<Header> {
     let mut headers = Headers::of(envelope);
     let life = &envelope.life;
     headers.number(name::ATTEMPT, i64::from(life.attempt));
     headers.number(name::EXECUTIONS, i64::from(life.executions));
-    headers.number(name::DUE, due.as_millis());
     if let Some(failure) = &life.last_failure {
         headers.verdict(&Verdict { class: failure.class, reason: failure.reason.clone() });
     }
@@ -200,6 +208,9 @@ impl Headers {
         headers.number(name::ORIGIN_OFFSET, origin.offset.0);
         headers.number(name::ORIGIN_TIMESTAMP, envelope.origin_timestamp.as_millis());
         headers.list.extend(version(envelope));
+        if let Some(due) = envelope.gap_due {
+            headers.text(name::GAP_DUE, due.as_millis().to_string());
+        }
         let life = &envelope.life;
         if let Some(at) = life.first_attempt_at {
             headers.number(name::FIRST_ATTEMPT_AT, at.as_millis());

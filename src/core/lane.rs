@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::closed::Place;
 use crate::core::control::Reply;
@@ -11,6 +12,7 @@ use crate::core::guard::{Entry as Newest, KeyHash};
 use crate::core::outcome::{Output, Verdict};
 use crate::core::position::{Offset, TierIndex};
 use crate::core::record::Record;
+use crate::core::state::DeadPredecessor;
 use crate::core::time::{Monotonic, Timestamp};
 
 /// The fate of a record, decided and not yet committed.
@@ -23,6 +25,9 @@ pub(crate) enum Disposition {
     Retry { tier: TierIndex, due: Timestamp, verdict: Verdict },
     /// Must wait on: goes to another tier, without an attempt.
     Hop { tier: TierIndex, due: Timestamp },
+    /// Waits behind its key, in the state topic: at this place among those of the key, and until `due` by the task's clock at
+    /// least, where a gap before it can be over.
+    Hold { place: i64, due: Duration },
     /// Ends here.
     DeadLetter(Verdict),
     /// Without any effect: the guard lets nothing older than what is applied through, nor the same again.
@@ -31,14 +36,30 @@ pub(crate) enum Disposition {
     Obeyed(Box<Reply>),
 }
 
-impl From<Disposition> for FateKind {
-    fn from(fate: Disposition) -> Self {
+impl Disposition {
+    /// Its place among those held behind its key, where it is to be held.
+    pub(crate) const fn holds_at(&self) -> Option<i64> {
+        match self {
+            Self::Hold { place, .. } => Some(*place),
+            Self::Emit(_)
+            | Self::Retry { .. }
+            | Self::Hop { .. }
+            | Self::DeadLetter(_)
+            | Self::Drop(_)
+            | Self::Obeyed(_) => None,
+        }
+    }
+}
+
+impl From<&Disposition> for FateKind {
+    fn from(fate: &Disposition) -> Self {
         match fate {
             Disposition::Emit(_) => Self::Emit,
-            Disposition::Retry { verdict, .. } => Self::Retry(verdict),
+            Disposition::Retry { verdict, .. } => Self::Retry(verdict.clone()),
             Disposition::Hop { .. } => Self::Hop,
-            Disposition::DeadLetter(verdict) => Self::DeadLetter(verdict),
-            Disposition::Drop(why) => Self::Drop(why),
+            Disposition::Hold { .. } => Self::Hold,
+            Disposition::DeadLetter(verdict) => Self::DeadLetter(verdict.clone()),
+            Disposition::Drop(why) => Self::Drop(*why),
             Disposition::Obeyed(_) => Self::Obeyed,
         }
     }
@@ -80,14 +101,27 @@ pub(crate) struct Pending {
     pub(crate) executions: u32,
     /// What had happened to it before the guard let it have no effect.
     pub(crate) judged: Option<Box<Life>>,
+    /// Its place among those held behind its key, where it was released from there.
+    pub(crate) held: Option<i64>,
+    /// A guard that counts has let it through as the next of its key.
+    pub(crate) admitted: bool,
 }
 
 impl Pending {
-    /// A record whose fate is clear at the first look.
-    pub(crate) fn decided(envelope: Envelope) -> Self {
-        let envelope = Arc::new(envelope);
-        let (key, follows, due, judged) = (None, None, None, None);
-        Self { envelope, key, follows, due, release: None, began: None, executions: 0, judged }
+    /// A record that nothing has happened to in this delivery.
+    pub(crate) fn new(envelope: Arc<Envelope>, key: Option<KeyHash>) -> Self {
+        Self {
+            envelope,
+            key,
+            follows: None,
+            due: None,
+            release: None,
+            began: None,
+            executions: 0,
+            judged: None,
+            held: None,
+            admitted: false,
+        }
     }
 
     /// A record whose fate is taken back, as it was before.
@@ -96,16 +130,7 @@ impl Pending {
         if let Some(life) = settled.judged.as_deref().filter(|life| **life != envelope.life) {
             Arc::make_mut(&mut envelope).life = life.clone();
         }
-        Self {
-            envelope,
-            key: settled.key,
-            follows: None,
-            due: settled.due,
-            release: None,
-            began: None,
-            executions: 0,
-            judged: None,
-        }
+        Self { due: settled.due, held: settled.held, ..Self::new(envelope, settled.key) }
     }
 }
 
@@ -121,8 +146,12 @@ pub(crate) struct Settled {
     pub(crate) follows: Option<Place>,
     pub(crate) due: Option<Timestamp>,
     pub(crate) judged: Option<Box<Life>>,
+    pub(crate) held: Option<i64>,
+    pub(crate) admitted: bool,
     /// What becomes of its key by it; only where a guard keeps that.
     pub(crate) effect: Option<Effect>,
+    /// That it is dead, where others are held behind it or may be.
+    pub(crate) dead: Option<Box<DeadPredecessor>>,
     /// The place among everything this worker settled: writes leave in this order.
     pub(crate) order: u64,
     pub(crate) at: Monotonic,

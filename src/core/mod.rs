@@ -6,12 +6,14 @@
 
 pub mod class;
 pub mod classify;
+mod clock;
 mod closed;
 pub mod control;
 pub mod envelope;
 pub mod event;
 pub mod guard;
 pub mod headers;
+mod held;
 pub mod history;
 pub mod invariant;
 mod lane;

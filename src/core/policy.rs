@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::core::envelope::Envelope;
 use crate::core::event::Target;
+use crate::core::guard::Version;
 use crate::core::outcome::OutputName;
 use crate::core::position::{Lane, TierIndex, TopicName};
 use crate::core::record::HeaderName;
@@ -43,17 +44,22 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The topic of a lane.
+    /// The topic of a lane; of what was held the source, where it is from.
     pub fn topic(&self, lane: Lane) -> &TopicName {
         match lane {
-            Lane::Source => &self.source,
+            Lane::Source | Lane::Held => &self.source,
             Lane::Control => &self.control,
             Lane::Tier(tier) => self.tiers.get(tier.index()).unwrap_or(&self.source),
         }
     }
 
-    /// All lanes of a task, in the order of [`Lane::index`].
+    /// The lanes of a task that are read from a topic, in the order of [`Lane::index`].
     pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        self.all_lanes().filter(|lane| *lane != Lane::Held)
+    }
+
+    /// All lanes of a task, in the order of [`Lane::index`].
+    pub(crate) fn all_lanes(&self) -> impl Iterator<Item = Lane> + use<> {
         let tiers = self.ladder.delays.len().saturating_add(self.draining.len());
         let first = Lane::Tier(TierIndex(0)).index();
         (0..first.saturating_add(tiers)).map(Lane::at)
@@ -62,7 +68,7 @@ impl Policy {
     /// How long a record waits in a lane; `None` where it does not.
     pub fn lane_delay(&self, lane: Lane) -> Option<Duration> {
         match lane {
-            Lane::Source | Lane::Control => None,
+            Lane::Source | Lane::Control | Lane::Held => None,
             Lane::Tier(tier) => self.ladder.delay(tier).or_else(|| {
                 let place = tier.index().checked_sub(self.ladder.delays.len())?;
                 self.draining.get(place).copied()
@@ -75,16 +81,17 @@ impl Policy {
     pub fn needs(&self, lane: Lane) -> bool {
         match lane {
             Lane::Source => true,
-            Lane::Control => false,
+            Lane::Control | Lane::Held => false,
             Lane::Tier(tier) => self.ladder.delay(tier).is_some(),
         }
     }
 
-    /// The word of a lane in headers, logs and metrics: `source`, `control`, `retry.5s`.
+    /// The word of a lane in headers, logs and metrics: `source`, `control`, `held`, `retry.5s`.
     pub fn word(&self, lane: Lane) -> String {
         match lane {
             Lane::Source => "source".to_owned(),
             Lane::Control => "control".to_owned(),
+            Lane::Held => "held".to_owned(),
             Lane::Tier(_) => format!("retry.{}", in_words(self.lane_delay(lane).unwrap_or_default())),
         }
     }
@@ -128,6 +135,10 @@ pub struct OrderPolicy {
     pub key: OrderKey,
     /// What keeps an older version from following a newer one.
     pub guard: Guard,
+    /// What becomes of later records of a key of which one waits in a tier.
+    pub retrying: WhileRetrying,
+    /// How much is held behind keys.
+    pub held: HeldBounds,
 }
 
 impl OrderPolicy {
@@ -135,14 +146,43 @@ impl OrderPolicy {
     pub const fn is_guarded(&self) -> bool {
         match self.guard {
             Guard::None => false,
-            Guard::Latest(_) => true,
+            Guard::Latest(_) | Guard::Contiguous(_) => true,
+        }
+    }
+
+    /// Whether records are held behind their key, by version or by arrival.
+    pub const fn holds(&self) -> bool {
+        self.parks().is_some() || matches!(self.guard, Guard::Contiguous(_))
+    }
+
+    /// Whether later records of a key are held while one of it waits in a tier, and what becomes of them when that one dies.
+    pub const fn parks(&self) -> Option<OnExhausted> {
+        match self.retrying {
+            WhileRetrying::Overtake => None,
+            WhileRetrying::Park(on_exhausted) => Some(on_exhausted),
+        }
+    }
+
+    /// Whether what is known of keys is kept in the state topic, and must be known before a record is handled.
+    pub const fn keeps_state(&self) -> bool {
+        self.is_guarded() || self.holds()
+    }
+
+    /// Where the version of a record stands; nowhere without a guard.
+    pub const fn version_sources(&self) -> &[VersionSource] {
+        match &self.guard {
+            Guard::None => &[],
+            Guard::Latest(Latest { version, .. }) | Guard::Contiguous(Contiguous { version, .. }) => {
+                version.as_slice()
+            }
         }
     }
 
     /// Where records go that are stale, beside being dropped.
     pub const fn stale_output(&self) -> Option<&TopicName> {
         match &self.guard {
-            Guard::Latest(Latest { stale_output, .. }) => stale_output.as_ref(),
+            Guard::Latest(Latest { stale_output, .. })
+            | Guard::Contiguous(Contiguous { stale_output, .. }) => stale_output.as_ref(),
             Guard::None => None,
         }
     }
@@ -174,6 +214,66 @@ pub enum Guard {
     None,
     /// Only a version newer than the newest applied one is handled.
     Latest(Latest),
+    /// Only the version after the applied one is handled; later ones are held until it is theirs.
+    Contiguous(Contiguous),
+}
+
+/// How `guard = "contiguous"` judges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contiguous {
+    /// Where the version stands; the first that exists counts. Never empty.
+    pub version: Vec<VersionSource>,
+    /// How long a version may wait for the one before it, in time in which its task processes.
+    pub gap_timeout: Duration,
+    /// With which version the count of a key starts.
+    pub first: First,
+    /// Where records go that are stale, beside being dropped.
+    pub stale_output: Option<TopicName>,
+}
+
+/// With which version the count of a key starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum First {
+    /// With the first one that is admitted.
+    #[default]
+    Any,
+    /// With this one.
+    At(Version),
+}
+
+/// What becomes of later records of a key of which one waits in a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhileRetrying {
+    /// They are handled.
+    #[default]
+    Overtake,
+    /// They are held in the order in which they arrived.
+    Park(OnExhausted),
+}
+
+/// What becomes of records that are held behind one that ends as a dead letter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnExhausted {
+    /// They are handled.
+    #[default]
+    Continue,
+    /// They are dead letters too, `predecessor-dead`.
+    Follow,
+}
+
+/// How much is held behind keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBounds {
+    /// The most records of one key, at least 1.
+    pub per_key: usize,
+    /// The most bytes of held records in the memory of a worker; the others are in the state topic alone.
+    pub bytes: usize,
+}
+
+impl Default for HeldBounds {
+    fn default() -> Self {
+        Self { per_key: 10_000, bytes: 64 << 20 }
+    }
 }
 
 /// How `guard = "latest"` judges.

@@ -71,26 +71,30 @@ impl TierIndex {
     }
 }
 
-/// A topic that a pipeline reads, by its role.
+/// Where a task takes its records from, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// The topic that the users write.
     Source,
     /// Requests of operators to the owner of the task.
     Control,
+    /// Records that were held behind their key, released. No topic: its offsets count what a task has released since it
+    /// began, and mean nothing outside of it.
+    Held,
     /// One retry topic with one delay.
     Tier(TierIndex),
 }
 
 impl Lane {
     /// How many lanes come before the tiers.
-    const BEFORE_TIERS: usize = 2;
+    const BEFORE_TIERS: usize = 3;
 
-    /// The place of this lane in a task: the source, the control lane, then the tiers in the ladder's order.
+    /// The place of this lane in a task: the source, the control lane, what was held, then the tiers in the ladder's order.
     pub fn index(self) -> usize {
         match self {
             Self::Source => 0,
             Self::Control => 1,
+            Self::Held => 2,
             Self::Tier(tier) => tier.index().saturating_add(Self::BEFORE_TIERS),
         }
     }
@@ -99,7 +103,8 @@ impl Lane {
     pub fn at(index: usize) -> Self {
         match index.checked_sub(Self::BEFORE_TIERS) {
             None if index == 0 => Self::Source,
-            None => Self::Control,
+            None if index == 1 => Self::Control,
+            None => Self::Held,
             Some(tier) => Self::Tier(TierIndex::at(tier)),
         }
     }

@@ -13,17 +13,20 @@ use crate::core::event::{Action, Event, LaneStart, Report, Restored, StopReason,
 use crate::core::invariant::{Breach, InvariantId};
 use crate::core::lane::{LaneState, Presence};
 use crate::core::policy::Policy;
-use crate::core::position::{Epoch, Lane, Partition, WriterId};
+use crate::core::position::{Epoch, Lane, Offset, Partition, WriterId};
 use crate::core::random::Random;
 use crate::core::task::{Guarded, Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
+mod abort;
 mod absent;
 mod blocks;
 mod check;
 mod commit;
 mod deliver;
+mod effects;
 mod give_back;
+mod hold;
 mod look;
 mod obey;
 mod order;
@@ -32,6 +35,7 @@ mod positions;
 mod refused;
 mod stale;
 mod suspect;
+mod take_back;
 mod twin;
 mod write;
 
@@ -96,6 +100,10 @@ enum Timer {
     Recommit(Partition, Epoch),
     /// The positions in the state topic may be old.
     Note(Partition, Epoch),
+    /// A gap before a held record may be over.
+    Gap(Partition, Epoch),
+    /// What the clock of a task shows is to be noted.
+    Clock(Partition, Epoch),
 }
 
 impl Timer {
@@ -105,7 +113,9 @@ impl Timer {
             Self::Release(partition, epoch, _)
             | Self::GiveBack(partition, epoch)
             | Self::Recommit(partition, epoch)
-            | Self::Note(partition, epoch) => (*partition, *epoch),
+            | Self::Note(partition, epoch)
+            | Self::Gap(partition, epoch)
+            | Self::Clock(partition, epoch) => (*partition, *epoch),
             Self::Execution(DeliveryId { partition, epoch, .. }) => (*partition, *epoch),
         }
     }
@@ -115,7 +125,7 @@ impl Processor {
     /// A worker without tasks. `writer` must differ from that of every other worker that ever lived; `seed` feeds
     /// jitter and the hashing of keys.
     pub fn new(policy: Arc<Policy>, writer: WriterId, seed: u64) -> Self {
-        let words = policy.lanes().map(|lane| bytes::Bytes::from(policy.word(lane))).collect();
+        let words = policy.all_lanes().map(|lane| bytes::Bytes::from(policy.word(lane))).collect();
         Self {
             policy,
             writer,
@@ -157,6 +167,7 @@ impl Processor {
             Event::Passed { partition, epoch, lane, next } => self.passed((partition, epoch, lane), next),
             Event::Absent { lane } => self.is_now(lane, Presence::Absent),
             Event::Present { lane } => self.is_now(lane, Presence::There),
+            Event::End { partition, epoch, end } => self.found_end(partition, epoch, end),
             Event::Handled { delivery, outcome } => self.handled(delivery, outcome, now),
             Event::Transacted { transaction, result } => self.transacted(transaction, result, now),
             Event::ReadBack { transaction, marks } => self.read_back(transaction, &marks, now),
@@ -216,15 +227,19 @@ impl Processor {
         if task.phase != Phase::Restoring {
             return;
         }
-        if self.policy.order.is_guarded() && found.versions.is_none() {
-            let detail = format!("task {partition} was restored without the versions of its keys");
+        if self.policy.order.keeps_state() && found.keys.is_none() {
+            let detail = format!("task {partition} was restored without what is known of its keys");
             self.broken(InvariantId::R5, detail);
             return;
         }
         task.sequence = found.mark.map(|mark| mark.sequence).unwrap_or_default();
         task.founding = found.founding;
         task.topics = found.topics;
-        task.guarded = found.versions.map(|versions| Box::new(Guarded::new(versions, self.seed)));
+        if !task.topics.is_empty() {
+            task.topics.insert(Lane::Held.index().min(task.topics.len()), None);
+        }
+        let order = &self.policy.order;
+        task.guarded = found.keys.map(|keys| Box::new(Guarded::new(*keys, order, self.seed)));
         let fresh =
             found.lanes.iter().any(|lane| !matches!(lane, LaneStart::Committed(_) | LaneStart::Absent));
         task.lanes = found
@@ -238,6 +253,8 @@ impl Processor {
                 LaneStart::Absent => LaneState::absent(),
             })
             .collect();
+        task.lanes
+            .insert(Lane::Held.index().min(task.lanes.len()), LaneState::new(Offset(0), Some(now.mono)));
         let recommit = now.mono.plus(self.policy.flow.recommit);
         self.timers.insert((recommit, Timer::Recommit(partition, epoch)));
         if !repeats.is_empty() {
@@ -258,9 +275,11 @@ impl Processor {
         let Some(task) = self.tasks.get_mut(&partition) else { return };
         task.phase = Phase::Running;
         task.notes.begun = task.stale.is_none();
-        let lanes = task.lanes.iter().map(|lane| lane.committed).collect();
+        let read = task.lanes().filter(|(lane, _)| *lane != Lane::Held);
+        let lanes = read.map(|(lane, state)| (lane, state.committed)).collect();
         self.actions.push_back(Action::Open { partition, epoch: task.epoch, lanes });
         self.touched.insert(partition);
+        self.set_clock(partition, now);
         self.time_the_next_note(partition, now.mono);
     }
 
@@ -289,6 +308,8 @@ impl Processor {
                     self.timers.insert((next, timer));
                 }
                 Timer::Note(..) => self.note_by_time(partition, now.mono),
+                Timer::Gap(..) => self.gap_may_be_over(partition),
+                Timer::Clock(..) => self.note_clock(partition, now),
                 Timer::GiveBack(..) => {}
             }
         }

@@ -7,12 +7,20 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 pub use applied::{Applied, applied_key};
+pub use blockers::{Blocker, Blockers, DeadPredecessor, blockers_key};
+pub use held::{Held, TaskClock, clock_key, held_key};
+pub use keys::{HeldRecord, Keys};
 
 mod applied;
+mod blockers;
+mod held;
+mod keys;
 
 use crate::core::position::{Founding, Offset, TopicId, TopicName};
 use crate::core::time::Timestamp;
 use applied::APPLIED;
+use blockers::BLOCKERS;
+use held::{CLOCK, HELD};
 
 /// The kind of a lane's position.
 const POSITION: &[u8] = b"p";
@@ -36,6 +44,24 @@ pub enum StateEntry<'a> {
         /// What of it is applied; `None` where the entry was deleted.
         applied: Option<Applied<'a>>,
     },
+    /// A record that is held behind its key.
+    Held {
+        /// The order key.
+        key: &'a [u8],
+        /// Its place among those held behind the key.
+        place: i64,
+        /// The record; `None` where the entry was deleted.
+        held: Option<Held<'a>>,
+    },
+    /// What holds the records of a key up.
+    Blockers {
+        /// The order key.
+        key: &'a [u8],
+        /// What holds it up; `None` where the entry was deleted.
+        blockers: Option<Blockers>,
+    },
+    /// The clock of the task.
+    Clock(Option<TaskClock>),
     /// Of a kind that this version does not know.
     Unknown,
 }
@@ -94,6 +120,36 @@ pub enum BadStateEntry {
         /// The length of the value.
         length: usize,
     },
+    /// The value, or a header, of a held record.
+    #[error("the record held at `{place}` behind the key `{}` cannot be read: {problem}", key.escape_ascii())]
+    Held {
+        /// The order key.
+        key: Vec<u8>,
+        /// Its place among those held behind the key.
+        place: i64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The value of what holds a key up.
+    #[error(
+        "what holds the key `{}` up cannot be read: format `{format}`, `{length}` bytes", key.escape_ascii()
+    )]
+    Blockers {
+        /// The order key.
+        key: Vec<u8>,
+        /// The number of its format.
+        format: u8,
+        /// The length of the value.
+        length: usize,
+    },
+    /// The value of the clock.
+    #[error("the clock of the task cannot be read: format `{format}`, `{length}` bytes")]
+    Clock {
+        /// The number of its format.
+        format: u8,
+        /// The length of the value.
+        length: usize,
+    },
 }
 
 impl<'a> StateEntry<'a> {
@@ -114,6 +170,28 @@ impl<'a> StateEntry<'a> {
                 let applied = present(value, Applied::read, bad)?;
                 Ok(Self::Applied { key, applied })
             }
+            HELD => {
+                let key = rest.part().ok_or(BadStateEntry::Key)?;
+                let place = rest.part().and_then(|place| place.try_into().ok()).filter(|_| rest.0.is_empty());
+                let place = place.map(i64::from_be_bytes).ok_or(BadStateEntry::Key)?;
+                let bad = |format, length| {
+                    let problem = format!("format `{format}`, `{length}` bytes");
+                    BadStateEntry::Held { key: key.to_vec(), place, problem }
+                };
+                let held = present(value, Held::read, bad)?;
+                Ok(Self::Held { key, place, held })
+            }
+            BLOCKERS => {
+                let key = rest.part().filter(|_| rest.0.is_empty()).ok_or(BadStateEntry::Key)?;
+                let bad = |format, length| BadStateEntry::Blockers { key: key.to_vec(), format, length };
+                let blockers = present(value, Blockers::read, bad)?;
+                Ok(Self::Blockers { key, blockers })
+            }
+            CLOCK if rest.0.is_empty() => {
+                let bad = |format, length| BadStateEntry::Clock { format, length };
+                Ok(Self::Clock(present(value, TaskClock::read, bad)?))
+            }
+            CLOCK => Err(BadStateEntry::Key),
             _ => Ok(Self::Unknown),
         }
     }

@@ -5,11 +5,15 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::core::clock::Clock;
 use crate::core::closed::{self, Place};
 use crate::core::event::{Part, Target};
 use crate::core::guard::{Entry, KeyHash, KeyHasher, VersionTable};
+use crate::core::held::Held;
 use crate::core::lane::{Effect, LaneState, Presence, Settled};
+use crate::core::policy::{Guard, OrderPolicy};
 use crate::core::position::{Epoch, Founding, Lane, OffsetRange, Sequence, TierIndex, TopicId};
+use crate::core::state::{HeldRecord, Keys};
 use crate::core::time::Monotonic;
 
 /// How far a task has come.
@@ -56,7 +60,7 @@ pub(crate) enum Stale {
     Accepted,
 }
 
-/// The versions of a task's keys.
+/// What is known of a task's keys.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     /// The newest version of each key whose effect is committed.
@@ -65,25 +69,93 @@ pub(crate) struct Guarded {
     pub(crate) staged: HashMap<KeyHash, Staged, FixedState>,
     /// How many settled records follow one that does not stand ahead of them in their lane.
     pub(crate) crossings: usize,
+    /// What is held behind keys; empty where nothing ever is.
+    pub(crate) held: Held,
+    /// Whether the guard counts, and whether records are held at all.
+    pub(crate) mode: Mode,
+    pub(crate) clock: Clock,
+    /// The next transaction notes what the clock shows.
+    pub(crate) clock_due: bool,
+    /// A timer is set for the next time that it is noted.
+    pub(crate) clock_timed: bool,
+    /// Whether the end of the source is being asked for.
+    pub(crate) finds_end: bool,
+    /// When the timer of gaps wakes.
+    pub(crate) wakes_at: Option<Monotonic>,
 }
 
-/// The newest settled effect of a key.
+/// What is kept of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The newest version.
+    Newest,
+    /// The order in which its records arrived.
+    Arrival,
+    /// The count of its versions.
+    Count,
+}
+
+impl Mode {
+    /// Whether records are held, so that those of a key are committed in the order in which they are settled.
+    pub(crate) const fn holds(self) -> bool {
+        match self {
+            Self::Newest => false,
+            Self::Arrival | Self::Count => true,
+        }
+    }
+}
+
+/// The last settled record of a key that is not committed, as far as later ones depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
     pub(crate) at: Place,
-    pub(crate) newest: Entry,
+    /// The newest settled effect of the key, where one is not committed.
+    pub(crate) newest: Option<Entry>,
 }
 
 impl Guarded {
-    pub(crate) fn new(applied: Box<VersionTable>, seed: u64) -> Self {
-        Self { applied, staged: HashMap::with_hasher(FixedState::with_seed(seed)), crossings: 0 }
+    /// As the state topic has it.
+    pub(crate) fn new(keys: Keys, order: &OrderPolicy, seed: u64) -> Self {
+        let mode = match order.guard {
+            Guard::Contiguous(_) => Mode::Count,
+            Guard::None | Guard::Latest(_) if order.parks().is_some() => Mode::Arrival,
+            Guard::None | Guard::Latest(_) => Mode::Newest,
+        };
+        let Keys { versions, held: records, blockers, clock, .. } = keys;
+        let mut held = Held::new(seed);
+        if mode.holds() {
+            for ((key, place), HeldRecord { envelope, due }) in records {
+                let due = (mode == Mode::Count).then_some(due);
+                held.restore(versions.hash(&key), place, envelope, due);
+            }
+            for (key, blockers) in blockers {
+                held.restore_blockers(versions.hash(&key), blockers);
+            }
+        }
+        Self {
+            applied: Box::new(versions),
+            staged: HashMap::with_hasher(FixedState::with_seed(seed)),
+            crossings: 0,
+            held,
+            mode,
+            clock: Clock::standing_at(clock),
+            clock_due: false,
+            clock_timed: false,
+            finds_end: false,
+            wakes_at: None,
+        }
     }
 
     /// Takes note of a record that is settled.
     pub(crate) fn settled(&mut self, settled: &Settled) {
         self.crossings = self.crossings.saturating_add(usize::from(settled.follows.is_some()));
-        if let Some(Effect { key, newest }) = settled.effect {
-            self.staged.insert(key, Staged { at: (settled.id.lane, settled.id.offset), newest });
+        let at = (settled.id.lane, settled.id.offset);
+        if let Some(key) = settled.key.filter(|_| self.mode.holds()) {
+            let newest = settled.effect.map(|effect| effect.newest).or_else(|| self.staged.get(&key)?.newest);
+            self.staged.insert(key, Staged { at, newest });
+            self.held.settled(key, settled, self.mode == Mode::Count);
+        } else if let Some(Effect { key, newest }) = settled.effect {
+            self.staged.insert(key, Staged { at, newest: Some(newest) });
         }
     }
 
@@ -96,10 +168,15 @@ impl Guarded {
     pub(crate) fn apply(&mut self, at: Place, Effect { key, newest }: Effect) -> Option<Entry> {
         let before = self.applied.get(key);
         self.applied.set(key, newest);
+        self.forget_staged(key, at);
+        before
+    }
+
+    /// The record at a place is committed.
+    pub(crate) fn forget_staged(&mut self, key: KeyHash, at: Place) {
         if self.staged.get(&key).is_some_and(|staged| staged.at == at) {
             self.staged.remove(&key);
         }
-        before
     }
 
     /// The newest version of a key that the record at this place is judged by, and whatever must be committed with that record
@@ -108,7 +185,7 @@ impl Guarded {
         match self.staged.get(&key) {
             Some(Staged { at, newest }) => {
                 let is_ahead = at.0 == lane && at.1 < offset;
-                (Some(*newest), (!is_ahead).then_some(*at))
+                (newest.or_else(|| self.applied.get(key)), (!is_ahead).then_some(*at))
             }
             None => (self.applied.get(key), None),
         }
@@ -202,7 +279,10 @@ impl Task {
     /// Whether records of a lane may be taken on.
     pub(crate) fn processes(&self, lane: Lane) -> bool {
         let open = self.stale.is_none() || lane == Lane::Control;
-        self.phase == Phase::Running && self.block_of(Part::of(lane)).is_none() && open
+        // There is room again once what is held is released, which waits for nothing behind the source.
+        let full =
+            lane == Lane::Source && self.guarded.as_ref().is_some_and(|guarded| guarded.held.is_full());
+        self.phase == Phase::Running && self.block_of(Part::of(lane)).is_none() && open && !full
     }
 
     /// Whether a handler may be called once more for a record that is already admitted.
@@ -216,11 +296,12 @@ impl Task {
         let in_flight = |lane: Lane| self.lanes.get(lane.index()).map_or(0, LaneState::in_flight);
         let tiers = self.lanes.get(Lane::Tier(TierIndex(0)).index()..).unwrap_or_default();
         let share = if tiers.is_empty() { window } else { window.saturating_sub(window / 4) };
-        let (source, tiers) =
-            (in_flight(Lane::Source), tiers.iter().map(LaneState::in_flight).sum::<usize>());
+        // What was held has waited, like what comes from the tiers.
+        let waited = tiers.iter().map(LaneState::in_flight).sum::<usize>();
+        let (source, tiers) = (in_flight(Lane::Source), waited.saturating_add(in_flight(Lane::Held)));
         let own = match lane {
             Lane::Source => source,
-            Lane::Tier(_) => tiers,
+            Lane::Tier(_) | Lane::Held => tiers,
             // Requests run no handler and are few.
             Lane::Control => return window.saturating_sub(in_flight(Lane::Control)),
         };

@@ -63,6 +63,15 @@ pub(crate) enum Found {
         /// What is missing; nothing where `from` and `to` are the same.
         loss: Loss,
     },
+    /// Answer to [`Lookup::find_end`].
+    End {
+        /// The task.
+        partition: Partition,
+        /// The epoch of the question.
+        epoch: Epoch,
+        /// The end of its partition of the source.
+        end: Offset,
+    },
     /// The source has grown, and topics of redrive's own have not followed: the task cannot begin. Told once, while the
     /// question stays open.
     TooFewPartitions {
@@ -131,6 +140,7 @@ pub(crate) struct Lookup {
 enum Question {
     Task { partition: Partition, epoch: Epoch },
     Position { id: LaneId, topic: TopicName, next: Offset, epoch: Epoch },
+    End { partition: Partition, epoch: Epoch },
     Reach,
 }
 
@@ -145,13 +155,14 @@ enum About {
     Broker,
     Task(Partition),
     Lane(LaneId),
+    End(Partition),
 }
 
 impl About {
     fn is_of(self, partition: Partition) -> bool {
         match self {
             Self::Broker => false,
-            Self::Task(of) | Self::Lane(LaneId { partition: of, .. }) => of == partition,
+            Self::Task(of) | Self::End(of) | Self::Lane(LaneId { partition: of, .. }) => of == partition,
         }
     }
 
@@ -159,7 +170,7 @@ impl About {
     fn waits(self, detail: String) -> Option<Found> {
         match self {
             Self::Broker => None,
-            Self::Task(partition) | Self::Lane(LaneId { partition, .. }) => {
+            Self::Task(partition) | Self::End(partition) | Self::Lane(LaneId { partition, .. }) => {
                 Some(Found::Waits { partition, detail })
             }
         }
@@ -183,6 +194,7 @@ impl Lookup {
             pipeline: pipeline.clone(),
             hasher,
             founding: Cell::new(None),
+            impatient: RefCell::new(None),
             reading: RefCell::new(None),
             watched: RefCell::new(Watched::new()),
         };
@@ -201,6 +213,11 @@ impl Lookup {
     /// Asks where a lane goes on that found nothing at `next`.
     pub(crate) fn lost_position(&self, id: LaneId, topic: TopicName, next: Offset, epoch: Epoch) {
         self.order(Order::Ask(Question::Position { id, topic, next, epoch }));
+    }
+
+    /// Asks where a task's partition of the source ends now, records of open transactions included.
+    pub(crate) fn find_end(&self, partition: Partition, epoch: Epoch) {
+        self.order(Order::Ask(Question::End { partition, epoch }));
     }
 
     /// Asks for any answer of a broker.
@@ -234,6 +251,8 @@ struct Asker {
     /// Of the keys whose versions are read.
     hasher: KeyHasher,
     founding: Cell<Option<Founding>>,
+    /// Asks for ends without regard to open transactions; made when it is first needed.
+    impatient: RefCell<Option<BaseConsumer<Context>>>,
     /// The state partition that is being read; one at a time.
     reading: RefCell<Option<Reading>>,
     /// The topics of the lanes, as they were when they were last looked at.
@@ -275,8 +294,9 @@ impl Asker {
                 }
             }
             self.watch(answer);
-            // Serves the client's logs; this consumer is given no records.
+            // Serves the clients' logs; these consumers are given no records.
             let _ = self.consumer.poll(Duration::ZERO);
+            let _ = self.impatient.borrow().as_ref().map(|impatient| impatient.poll(Duration::ZERO));
             let round: Vec<About> = open.keys().copied().collect();
             let mut answered = 0_usize;
             for about in round {
@@ -299,6 +319,9 @@ impl Asker {
             }
         }
         self.consumer.context().end();
+        if let Some(impatient) = &*self.impatient.borrow() {
+            impatient.context().end();
+        }
     }
 
     fn take(&self, open: &mut Open, order: Order) {
@@ -314,6 +337,7 @@ impl Asker {
             Question::Reach => About::Broker,
             Question::Task { partition, .. } => About::Task(*partition),
             Question::Position { id, .. } => About::Lane(*id),
+            Question::End { partition, .. } => About::End(*partition),
         };
         // The same question again is as old, and has been told already.
         if open.get(&about).is_none_or(|asked| asked.question != question) {
@@ -356,6 +380,7 @@ impl Asker {
                 }
                 Err(error) => not_yet(&error),
             }),
+            Question::End { partition, epoch } => self.end(*partition, *epoch),
             Question::Reach => {
                 Ok(match self.consumer.fetch_metadata(Some(self.pipeline.source.as_str()), TRY) {
                     Ok(_) => Tried::Answered(Found::Broker),
@@ -363,6 +388,22 @@ impl Asker {
                 })
             }
         }
+    }
+
+    fn end(&self, partition: Partition, epoch: Epoch) -> Result<Tried, ClientError> {
+        let source = self.pipeline.source.as_str();
+        let mut slot = self.impatient.borrow_mut();
+        let impatient = match &mut *slot {
+            Some(impatient) => impatient,
+            none => {
+                let config = settings::impatient_consumer(&self.kafka, &self.pipeline);
+                none.insert(settings::create(&config, Context::new("lookup"), &self.kafka)?)
+            }
+        };
+        Ok(match impatient.fetch_watermarks(source, partition.0, TRY) {
+            Ok((_, end)) => Tried::Answered(Found::End { partition, epoch, end: Offset(end) }),
+            Err(error) => not_yet(&error),
+        })
     }
 
     /// Asked for once: it never changes while the group has offsets, and what appears after this was asked is new.

@@ -125,8 +125,8 @@ impl Account {
     /// What is known of the versions of a task's keys.
     pub(super) fn versions(&self, partition: Partition, found: &Restored) {
         let source = found.lanes.get(Lane::Source.index());
-        if let (Some(versions), Some(LaneStart::Committed(next))) = (&found.versions, source)
-            && versions.is_empty()
+        if let (Some(keys), Some(LaneStart::Committed(next))) = (&found.keys, source)
+            && keys.versions.is_empty()
             && next.0 > 0
         {
             self.telemetry.emit(VersionsUnknown { partition, next: *next });

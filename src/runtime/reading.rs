@@ -46,10 +46,10 @@ impl Reading {
         &mut self,
         pipeline: &Pipeline,
         partition: Partition,
-        lanes: &[Offset],
+        lanes: &[(Lane, Offset)],
     ) -> Result<(), ClientError> {
-        let begins = lanes.iter().enumerate().map(|(index, offset)| {
-            let lane = Lane::at(index);
+        let begins = lanes.iter().map(|(lane, offset)| {
+            let lane = *lane;
             Begin {
                 id: LaneId { partition, lane },
                 topic: pipeline.lane_topic(lane).clone(),
@@ -80,7 +80,7 @@ impl Reading {
         let Some(Demand { epoch, most }) = self.demands.get(&id).copied() else { return Met::Nothing };
         let fetch = match id.lane {
             Lane::Source => self.source.fetch(id.partition, most),
-            Lane::Control | Lane::Tier(_) => self.tiers.fetch(id, most),
+            Lane::Control | Lane::Held | Lane::Tier(_) => self.tiers.fetch(id, most),
         };
         match fetch {
             Fetch::Records(records) => {
@@ -109,7 +109,7 @@ impl Reading {
     pub(super) fn position(&self, id: LaneId) -> Option<(&TopicName, Offset)> {
         match id.lane {
             Lane::Source => self.source.position(id.partition),
-            Lane::Control | Lane::Tier(_) => self.tiers.position(id),
+            Lane::Control | Lane::Held | Lane::Tier(_) => self.tiers.position(id),
         }
     }
 
@@ -117,7 +117,7 @@ impl Reading {
     pub(super) fn begin_anew(&mut self, id: LaneId, offset: Offset) -> Result<(), ClientError> {
         match id.lane {
             Lane::Source => self.source.begin_anew(id.partition, offset),
-            Lane::Control | Lane::Tier(_) => self.tiers.begin_anew(id, offset),
+            Lane::Control | Lane::Held | Lane::Tier(_) => self.tiers.begin_anew(id, offset),
         }
     }
 

@@ -260,6 +260,9 @@ impl Worker {
                     self.due.push_back(Event::Passed { partition, epoch, lane, next: loss.to });
                 }
             }
+            Found::End { partition, epoch, end } => {
+                self.due.push_back(Event::End { partition, epoch, end });
+            }
             Found::TooFewPartitions { partition, detail } => {
                 self.account.too_few_partitions(partition, &detail);
             }

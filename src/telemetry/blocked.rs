@@ -97,7 +97,7 @@ pub fn unread(policy: &Policy, lane: Lane) -> Option<BlockedBy> {
     match lane {
         Lane::Source => Some(BlockedBy::Source),
         Lane::Tier(_) => policy.needs(lane).then_some(BlockedBy::Tier),
-        Lane::Control => None,
+        Lane::Control | Lane::Held => None,
     }
 }
 

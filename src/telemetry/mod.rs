@@ -35,7 +35,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// For the worker of this number of a pipeline.
     pub fn new(metrics: &Metrics, pipeline: &Pipeline, worker: usize) -> Self {
-        let lanes = pipeline.policy.lanes().map(|lane| pipeline.lane_label(lane));
+        let lanes = pipeline.policy.all_lanes().map(|lane| pipeline.lane_label(lane));
         Self {
             metrics: metrics.clone(),
             pipeline: pipeline.name.clone(),

@@ -92,6 +92,16 @@ codes! {
     NeedsGuard = "needs-guard",
     /// A version that counts on from the applied one where no guard knows it.
     NextNeedsLatest = "next-needs-latest",
+    /// What is equal to the applied version, where a guard counts versions and asks no such thing.
+    EqualNeedsLatest = "equal-needs-latest",
+    /// A key that counted versions alone look at, without a guard that counts.
+    NeedsContiguous = "needs-contiguous",
+    /// Records held by arrival where they are held by version.
+    ParkWithContiguous = "park-with-contiguous",
+    /// A key that says something of held records where none are held.
+    NeedsHolding = "needs-holding",
+    /// Versions that must follow each other, and no tier for one that fails.
+    ContiguousNeedsTiers = "contiguous-needs-tiers",
     /// Two pipelines, or two lanes, that would share a topic.
     TopicCollision = "topic-collision",
     /// A pipeline that writes to its own source.

@@ -94,6 +94,8 @@ fn reason(reading: &Reading<'_>, field: &Field<'_>) -> Read<ReasonName> {
             | Reason::NoKey
             | Reason::NoVersion
             | Reason::VersionConflict
+            | Reason::VersionGap
+            | Reason::PredecessorDead
             | Reason::BadControlHeader
             | Reason::BadHeaderName
             | Reason::TooLarge

@@ -53,7 +53,19 @@ pub(crate) const IDENTITY: Keys =
 pub(crate) const IDENTITY_SOURCE: Keys = Keys { table: "pipeline.NAME.identity", names: &["header"] };
 pub(crate) const ORDER: Keys = Keys {
     table: "pipeline.NAME.order",
-    names: &["key", "version", "guard", "equal", "tombstone-without-version", "stale-output"],
+    names: &[
+        "key",
+        "version",
+        "guard",
+        "equal",
+        "tombstone-without-version",
+        "stale-output",
+        "gap-timeout",
+        "first",
+        "while-retrying",
+        "on-exhausted",
+        "held-per-key",
+    ],
 };
 pub(crate) const VERSION_SOURCE: Keys = Keys { table: "pipeline.NAME.order", names: &["header"] };
 pub(crate) const RETRY: Keys = Keys {

@@ -13,6 +13,7 @@ pub mod model;
 mod address;
 mod compile;
 mod handler;
+mod holding;
 mod kafka;
 mod keys;
 mod moment;

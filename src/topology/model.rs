@@ -291,6 +291,7 @@ impl Pipeline {
         match lane {
             Lane::Source => "source",
             Lane::Control => "control",
+            Lane::Held => "held",
             Lane::Tier(tier) => self.tier(tier).map_or("retry", |tier| &tier.label),
         }
     }
@@ -298,7 +299,7 @@ impl Pipeline {
     /// The topic of a lane of this pipeline.
     pub fn lane_topic(&self, lane: Lane) -> &TopicName {
         match lane {
-            Lane::Source => &self.source,
+            Lane::Source | Lane::Held => &self.source,
             Lane::Control => &self.control.name,
             Lane::Tier(tier) => self.tier(tier).map_or(&self.source, |tier| &tier.topic.name),
         }

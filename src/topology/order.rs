@@ -2,8 +2,12 @@
 
 use toml::de::DeValue;
 
-use crate::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource};
+use crate::core::policy::{
+    Contiguous, Equal, Guard, HeldBounds, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource,
+    WhileRetrying,
+};
 use crate::topology::code::Code;
+use crate::topology::holding::{self, Count};
 use crate::topology::keys;
 use crate::topology::name::{header, topic};
 use crate::topology::reading::{Read, Reading};
@@ -26,6 +30,7 @@ pub(crate) struct Order {
 enum Mode {
     None,
     Latest,
+    Contiguous,
 }
 
 impl Order {
@@ -36,7 +41,8 @@ impl Order {
             field.word(reading, &[("record-key", OrderKey::Record), ("partition", OrderKey::Partition)])
         });
         let mode = section.field("guard").map_or(Ok(Mode::None), |field| {
-            field.word(reading, &[("none", Mode::None), ("latest", Mode::Latest)])
+            let words = [("none", Mode::None), ("latest", Mode::Latest), ("contiguous", Mode::Contiguous)];
+            field.word(reading, &words)
         });
         let version = section.field("version").map(|field| versions(reading, &field));
         let equal = or(section.field("equal"), Equal::default(), |field| {
@@ -52,17 +58,17 @@ impl Order {
             let told = field.told(reading)?;
             topic(reading, &told).map(|name| Some(Named { name, at: told.at }))
         });
+        if version.is_none() && matches!(mode, Ok(Mode::Latest | Mode::Contiguous)) {
+            tell_no_version(reading, &section);
+        }
+        let version = version.and_then(Read::ok).unwrap_or_default();
+        let stale = stale_output.as_ref().map(|topic| topic.name.clone());
         let guard = match mode {
-            Ok(Mode::Latest) => {
-                if version.is_none() {
-                    tell_no_version(reading, &section);
-                }
-                Guard::Latest(Latest {
-                    version: version.and_then(Read::ok).unwrap_or_default(),
-                    equal,
-                    tombstone,
-                    stale_output: stale_output.as_ref().map(|topic| topic.name.clone()),
-                })
+            Ok(Mode::Latest) => Guard::Latest(Latest { version, equal, tombstone, stale_output: stale }),
+            Ok(Mode::Contiguous) => {
+                tell_counted(reading, &section, tombstone);
+                let Count { gap_timeout, first } = Count::read(reading, &section);
+                Guard::Contiguous(Contiguous { version, gap_timeout, first, stale_output: stale })
             }
             Ok(Mode::None) => {
                 tell_unguarded(reading, &section, tombstone);
@@ -73,7 +79,11 @@ impl Order {
         };
         // Without a guard nothing is stale; `defaults` may name a topic all the same.
         let stale_output = stale_output.filter(|_| guard != Guard::None);
-        Self { policy: OrderPolicy { key, guard }, stale_output }
+        let (retrying, held) = match mode {
+            Ok(_) => holding::read(reading, &section, &guard),
+            Err(_) => (WhileRetrying::default(), HeldBounds::default()),
+        };
+        Self { policy: OrderPolicy { key, guard, retrying, held }, stale_output }
     }
 }
 
@@ -105,6 +115,25 @@ fn tell_no_version(reading: &Reading<'_>, section: &Section<'_>) {
     reading.report_with_hint(Code::GuardWithoutVersion, &at, message, hint);
 }
 
+/// Tells what a guard that counts does not look at.
+fn tell_counted(reading: &Reading<'_>, section: &Section<'_>, tombstone: TombstoneVersion) {
+    if let Some(field) = section.own_field("equal") {
+        let message = format!("`{}` says nothing where versions are counted", field.path);
+        let hint = "a version that was applied is a duplicate, whatever its value: take this out";
+        reading.report_with_hint(Code::EqualNeedsLatest, &field.key_at, message, hint);
+    }
+    let next = section.field("tombstone-without-version");
+    if let Some(field) = next.filter(|_| tombstone == TombstoneVersion::Next) {
+        tell_next(reading, &field);
+    }
+}
+
+fn tell_next(reading: &Reading<'_>, field: &Field<'_>) {
+    let message = format!("`{}`: `next` counts on from the newest version applied", field.path);
+    let hint = "only `guard = \"latest\"` knows that: add it, or take this out";
+    reading.report_with_hint(Code::NextNeedsLatest, &field.at, message, hint);
+}
+
 /// Tells what no guard looks at. A pipeline whose own `guard = "none"` turns off the guard of `defaults` need not take back
 /// what that one goes by.
 fn tell_unguarded(reading: &Reading<'_>, section: &Section<'_>, tombstone: TombstoneVersion) {
@@ -120,8 +149,6 @@ fn tell_unguarded(reading: &Reading<'_>, section: &Section<'_>, tombstone: Tombs
         reading.report_with_hint(Code::NeedsGuard, &field.key_at, message, hint);
     }
     if let Some(field) = counts_on {
-        let message = format!("`{}`: `next` counts on from the newest version applied", field.path);
-        let hint = "only `guard = \"latest\"` knows that: add it, or take this out";
-        reading.report_with_hint(Code::NextNeedsLatest, &field.at, message, hint);
+        tell_next(reading, &field);
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn read(
     let identity = identity(reading, &section);
     let order = Order::read(reading, &section);
     let retry = Retry::read(reading, &section);
+    retry.check_tiers_for(reading, &order.policy.guard);
     let (workers, flow) = workers::read(reading, &section, protocol);
     let mut own = Vec::new();
     let topics = topics::read(

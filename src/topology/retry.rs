@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::core::policy::{InPlace, Ladder, UnknownOutcome};
+use crate::core::policy::{Guard, InPlace, Ladder, UnknownOutcome};
 use crate::core::time::in_words;
 use crate::topology::code::Code;
 use crate::topology::keys;
@@ -27,6 +27,7 @@ pub(crate) struct Retry {
     /// The delays with their places, rising.
     pub(crate) tiers: Read<Vec<(Duration, Place)>>,
     deadline_at: Option<Place>,
+    tiers_at: Option<Place>,
 }
 
 impl Retry {
@@ -50,7 +51,20 @@ impl Retry {
             last_tier_repeats: or(section.field("last-tier-repeats"), 1, |field| {
                 field.number(reading, &(1..=1_000))
             }),
+            tiers_at: section.field("tiers").map(|field| field.at),
             tiers,
+        }
+    }
+
+    /// Tells a guard that counts versions and no tier in which a version that fails could wait.
+    pub(crate) fn check_tiers_for(&self, reading: &Reading<'_>, guard: &Guard) {
+        if matches!(guard, Guard::Contiguous(_))
+            && self.tiers.as_ref().is_ok_and(Vec::is_empty)
+            && let Some(at) = &self.tiers_at
+        {
+            let message = "there is no tier, and `guard = \"contiguous\"` needs one";
+            let hint = "a version for which there is no room to be held waits in the first tier: add one";
+            reading.report_with_hint(Code::ContiguousNeedsTiers, at, message, hint);
         }
     }
 

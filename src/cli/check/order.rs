@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource};
+use crate::core::policy::{
+    Contiguous, Equal, First, Guard, Latest, OnExhausted, OrderKey, OrderPolicy, TombstoneVersion,
+    VersionSource,
+};
+use crate::core::time::in_words as in_words_of_time;
 
 /// What the order of a pipeline means; `None` where nothing but the key of a record is asked for.
 pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
@@ -10,9 +14,23 @@ pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
         OrderKey::Record => "by record key",
         OrderKey::Partition => "by partition",
     };
+    let parks = match order.parks() {
+        None => "",
+        Some(OnExhausted::Continue) => ", parked behind a record that waits in a tier",
+        Some(OnExhausted::Follow) => ", parked behind a record that waits in a tier and dead with it",
+    };
     match &order.guard {
-        Guard::None if order.key == OrderKey::Record => None,
-        Guard::None => Some(key.to_owned()),
+        Guard::None if order.key == OrderKey::Record && parks.is_empty() => None,
+        Guard::None => Some(format!("{key}{parks}")),
+        Guard::Contiguous(Contiguous { version, gap_timeout, first, stale_output: _ }) => {
+            let version: Vec<_> = version.iter().map(version_in_words).collect();
+            let first = match first {
+                First::Any => "any version".to_owned(),
+                First::At(first) => format!("version {first}"),
+            };
+            let (version, gap) = (version.join(" or "), in_words_of_time(*gap_timeout));
+            Some(format!("{key}, contiguous versions in {version} from {first} on, gaps wait {gap}"))
+        }
         Guard::Latest(Latest { version, equal, tombstone, stale_output: _ }) => {
             let version: Vec<_> = version.iter().map(version_in_words).collect();
             let equal = match equal {
@@ -24,7 +42,7 @@ pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
                 TombstoneVersion::DeadLetter => "",
                 TombstoneVersion::Next => ", a tombstone without one is the next",
             };
-            Some(format!("{key}, latest version in {}, {equal}{tombstone}", version.join(" or ")))
+            Some(format!("{key}, latest version in {}, {equal}{tombstone}{parks}", version.join(" or ")))
         }
     }
 }
@@ -41,8 +59,38 @@ pub(super) fn in_json(order: &OrderPolicy) -> Value {
         OrderKey::Record => "record-key",
         OrderKey::Partition => "partition",
     };
-    match &order.guard {
+    let mut value = guard_in_json(&order.guard, key);
+    let retrying = match order.parks() {
+        None => "overtake",
+        Some(_) => "park",
+    };
+    let on_exhausted = order.parks().map(|on_exhausted| match on_exhausted {
+        OnExhausted::Continue => "continue",
+        OnExhausted::Follow => "follow",
+    });
+    if let Some(table) = value.as_object_mut() {
+        table.insert("while_retrying".to_owned(), json!(retrying));
+        table.insert("on_exhausted".to_owned(), json!(on_exhausted));
+        if order.holds() {
+            table.insert("held_per_key".to_owned(), json!(order.held.per_key));
+        }
+    }
+    value
+}
+
+fn guard_in_json(guard: &Guard, key: &str) -> Value {
+    match guard {
         Guard::None => json!({ "key": key, "guard": "none" }),
+        Guard::Contiguous(Contiguous { version, gap_timeout, first, stale_output: _ }) => json!({
+            "key": key,
+            "guard": "contiguous",
+            "version": version.iter().map(version_in_json).collect::<Vec<_>>(),
+            "gap_timeout": in_words_of_time(*gap_timeout),
+            "first": match first {
+                First::Any => json!("any"),
+                First::At(first) => json!(first.0),
+            },
+        }),
         Guard::Latest(Latest { version, equal, tombstone, stale_output: _ }) => json!({
             "key": key,
             "guard": "latest",

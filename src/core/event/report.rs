@@ -75,6 +75,8 @@ pub enum FateKind {
     Retry(crate::core::outcome::Verdict),
     /// Was copied to another tier without an attempt.
     Hop,
+    /// Is held behind its key.
+    Hold,
     /// Is a dead letter.
     DeadLetter(crate::core::outcome::Verdict),
     /// Had no effect: the guard dropped it.

@@ -1,7 +1,7 @@
 //! The verdict of the guard on a version that arrives, beside the newest one that is applied.
 
 use crate::core::guard::{Entry, Version, fingerprint};
-use crate::core::policy::{Equal, Latest, TombstoneVersion};
+use crate::core::policy::{Equal, First, Latest, TombstoneVersion};
 
 /// What the guard says of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,44 @@ pub enum Judgement {
     },
     /// It has no version that can be used.
     NoVersion,
+}
+
+/// What a guard that counts says of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Counted {
+    /// It is the next one: the handler runs.
+    Admitted,
+    /// It was applied: none up to the applied one is missing.
+    Duplicate,
+    /// The count began after it.
+    Stale,
+    /// Some before it are missing.
+    Deferred,
+    /// It cannot begin a count: there is no version before it.
+    NoVersion,
+}
+
+/// Judges a record of a key by `guard = "contiguous"`. `applied` is what is applied of the key, or will be before anything that
+/// follows from this verdict; its tag is the first version of the count.
+pub fn contiguous(first: First, applied: Option<Entry>, version: Version) -> Counted {
+    let (first, next) = match (applied, first) {
+        (Some(Entry { version, tag }), _) => (Version::from_tag(tag), version.next()),
+        (None, First::At(first)) => (first, Some(first)),
+        (None, First::Any) => (version, Some(version)),
+    };
+    if version < first {
+        return Counted::Stale;
+    }
+    match next {
+        Some(next) if version > next => Counted::Deferred,
+        Some(next) if version == next => match (applied, version.before()) {
+            (None, None) => Counted::NoVersion,
+            (Some(_), _) | (None, Some(_)) => Counted::Admitted,
+        },
+        // Nothing is behind the largest.
+        Some(_) | None => Counted::Duplicate,
+    }
 }
 
 /// Judges a record of a key by `guard = "latest"`. `applied` is the newest version of the key whose effect is committed, or

@@ -16,10 +16,26 @@ impl Version {
         number.or_else(|| Timestamp::from_rfc3339(value).map(Timestamp::as_millis)).map(Self)
     }
 
+    /// As the tag of an [entry](crate::core::guard::Entry): its bits.
+    pub(crate) const fn as_tag(self) -> u64 {
+        u64::from_ne_bytes(self.0.to_ne_bytes())
+    }
+
+    /// The version that a tag holds.
+    pub(crate) const fn from_tag(tag: u64) -> Self {
+        Self(i64::from_ne_bytes(tag.to_ne_bytes()))
+    }
+
     /// The version behind this one; `None` behind the largest.
     #[must_use]
     pub fn next(self) -> Option<Self> {
         self.0.checked_add(1).map(Self)
+    }
+
+    /// The version before this one; `None` before the smallest.
+    #[must_use]
+    pub fn before(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
     }
 }
 

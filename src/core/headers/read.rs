@@ -66,6 +66,24 @@ pub enum Problem {
 /// The first control header that cannot be believed.
 pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadControlHeader> {
     let control = Control { headers: &record.headers };
+    let envelope = read_held(record)?;
+    let due = control.required(&name::DUE, time)?;
+    let latest = match envelope.life.executions {
+        0 => envelope.origin_timestamp.plus(LONGEST_WAIT),
+        _ => record.timestamp.plus(longest).plus(DUE_SLACK),
+    };
+    if due > latest {
+        return Err(BadControlHeader { name: name::DUE, problem: Problem::OutOfBounds });
+    }
+    Ok(Waiting { envelope, due })
+}
+
+/// Reads a record that is held: as one of a tier, but for when it is due.
+///
+/// # Errors
+/// The first control header that cannot be believed.
+pub fn read_held(record: &Record) -> Result<Envelope, BadControlHeader> {
+    let control = Control { headers: &record.headers };
     let identity = Identity {
         event_id: Some(control.required(&name::EVENT_ID, id)?),
         operation_id: Some(control.required(&name::OPERATION_ID, id)?),
@@ -78,22 +96,14 @@ pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadCo
     let origin_timestamp = control.required(&name::ORIGIN_TIMESTAMP, time)?;
     let attempt = control.required(&name::ATTEMPT, natural)?;
     let executions = control.required(&name::EXECUTIONS, natural)?;
-    let due = control.required(&name::DUE, time)?;
     let version = control.optional(&name::VERSION, |value| decimal(value).map(Version))?;
+    let gap_due = control.optional(&name::GAP_DUE, natural)?.map(Duration::from_millis);
     let life = life(&control, attempt, executions)?;
 
-    let bad = |name: &HeaderName| BadControlHeader { name: name.clone(), problem: Problem::OutOfBounds };
     if attempt > MOST_ATTEMPTS || attempt > executions {
-        return Err(bad(&name::ATTEMPT));
+        return Err(BadControlHeader { name: name::ATTEMPT, problem: Problem::OutOfBounds });
     }
-    let latest = match executions {
-        0 => origin_timestamp.plus(LONGEST_WAIT),
-        _ => record.timestamp.plus(longest).plus(DUE_SLACK),
-    };
-    if due > latest {
-        return Err(bad(&name::DUE));
-    }
-    let envelope = Envelope {
+    Ok(Envelope {
         key: record.key.clone(),
         value: record.value.clone(),
         foreign: foreign(record.headers.clone()),
@@ -101,9 +111,9 @@ pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadCo
         origin,
         origin_timestamp,
         version,
+        gap_due,
         life,
-    };
-    Ok(Waiting { envelope, due })
+    })
 }
 
 fn life(control: &Control<'_>, attempt: u32, executions: u32) -> Result<Life, BadControlHeader> {
@@ -147,7 +157,7 @@ pub fn lenient(record: Record, here: Origin) -> Envelope {
     let Record { key, value, headers, .. } = record;
     let foreign = foreign(headers);
     let (version, life) = (None, Life::default());
-    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, life }
+    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, gap_due: None, life }
 }
 
 /// The control headers among all headers of a record.

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use super::Processor;
-use super::commit::doubled;
+use super::abort::doubled;
 use crate::core::event::{Action, Part, Report, Target};
 use crate::core::position::{Epoch, Lane, Partition};
 use crate::core::task::{Block, Task};
-use crate::core::time::Monotonic;
+use crate::core::time::{Monotonic, Now};
 
 /// The wait before a blocked part of a task is tried again; doubled after each try in vain.
 const FIRST_UNBLOCK: Duration = Duration::from_secs(1);
@@ -80,15 +80,16 @@ impl Processor {
         (partition, epoch): (Partition, Epoch),
         part: Part,
         target: Target,
-        now: Monotonic,
+        now: Now,
     ) -> bool {
         let Some(task) = self.tasks.get_mut(&partition).filter(|task| task.epoch == epoch) else {
             return false;
         };
         let failures = task.block_of(part).map_or(0, |block| block.failures).saturating_add(1);
-        let retry_at = now.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
+        let retry_at = now.mono.plus(doubled(FIRST_UNBLOCK, failures, LONGEST_UNBLOCK));
         *task.block_mut(part) = Some(Block { target, retry_at, failures });
         self.blocked.insert(partition);
+        self.set_clock(partition, now);
         true
     }
 
@@ -103,7 +104,7 @@ impl Processor {
     }
 
     /// A transaction of a task was committed: what it carried can be written. Returns the targets that could not before.
-    pub(super) fn unblock(&mut self, partition: Partition, carries: Carries) -> Vec<Target> {
+    pub(super) fn unblock(&mut self, partition: Partition, carries: Carries, now: Now) -> Vec<Target> {
         let Some(task) = self.tasks.get_mut(&partition) else { return Vec::new() };
         let mut targets = Vec::new();
         for part in Part::ALL {
@@ -117,6 +118,7 @@ impl Processor {
         if task.block.is_none() && task.mute.is_none() {
             self.blocked.remove(&partition);
         }
+        self.set_clock(partition, now);
         targets
     }
 

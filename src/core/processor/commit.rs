@@ -1,14 +1,15 @@
 //! When a transaction is formed, what it holds, and what its end means.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use super::abort::{FIRST_BACKOFF, LONGEST_BACKOFF, doubled};
 use super::blocks::{Carries, Purpose};
 use super::check::{self, Ended};
-use super::order::{Alone, NewestEffects, apply, effect_write};
+use super::effects::{NewestEffects, apply, commit_keys, effect_write, notes_clock, release_write};
 use super::pace::{Budget, MOST_BYTES, MOST_RECORDS};
 use super::positions::{Note, noted, notes_of};
-use super::suspect::{Found, Writers};
+use super::suspect::Writers;
+use super::take_back::Alone;
 use super::twin::Fence;
 use super::write::write_of;
 use super::{Mode, Processor};
@@ -23,16 +24,11 @@ use crate::core::position::{CommitMark, Epoch, Lane, Offset, Partition, Sequence
 use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
-/// The wait after the first abort; doubled after each further one.
-const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-/// The longest wait after an abort that names nothing.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
-
 /// The transaction that is under way.
 #[derive(Debug)]
 pub(super) struct Open {
     id: TransactionId,
-    tasks: Vec<OpenTask>,
+    pub(super) tasks: Vec<OpenTask>,
     /// Which part of which task wrote to which target.
     targets: BTreeSet<(Target, Partition, Part)>,
     writers: Writers,
@@ -43,7 +39,7 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct OpenTask {
     pub(super) partition: Partition,
-    epoch: Epoch,
+    pub(super) epoch: Epoch,
     sequence: Sequence,
     pub(super) offsets: Vec<(Lane, Offset)>,
     /// How many records of each lane are in it, by [`Lane::index`].
@@ -52,6 +48,8 @@ pub(super) struct OpenTask {
     /// Whether the group has taken the task since.
     pub(super) lost: bool,
     notes: Vec<Note>,
+    /// Whether it notes the clock.
+    clock: bool,
     /// Whether it commits that a person has accepted repeats.
     accepts: Accepts,
 }
@@ -65,7 +63,9 @@ pub(super) enum Accepts {
 
 impl Open {
     /// What an abort may need to know of it: where its tasks wrote, which record made which write, what was tried.
-    fn evidence(&mut self) -> (BTreeSet<(Target, Partition, Part)>, Writers, BTreeSet<DeliveryId>) {
+    pub(super) fn evidence(
+        &mut self,
+    ) -> (BTreeSet<(Target, Partition, Part)>, Writers, BTreeSet<DeliveryId>) {
         (self.targets.clone(), std::mem::take(&mut self.writers), std::mem::take(&mut self.tried))
     }
 
@@ -157,25 +157,25 @@ impl Processor {
                 let there = state.presence == Presence::There;
                 taken.extend(state.ready_records().take(count));
                 let idle = state.committed_at.is_none_or(|at| now.mono.since(at) >= stale);
+                let idle = idle && lane != Lane::Held;
                 let after = state.offset_after(count);
                 if there && (after > state.committed || lane == Lane::Source || idle) {
                     offsets.push((lane, after));
                 }
             }
             let notes = notes_of(task, &counts, probe, now.mono);
+            let takes = counts.iter().any(|count| *count > 0);
+            let clock = task.guarded.as_deref().is_some_and(|guarded| notes_clock(guarded, takes));
             let hinted = self.pace.hinted.remove(&partition) && !self.pace.wanted.contains(&partition);
-            if hinted
-                && probe.is_none()
-                && counts.iter().all(|count| *count == 0)
-                && notes.is_empty()
-                && !task.has_passed()
-            {
+            if hinted && !clock && probe.is_none() && !takes && notes.is_empty() && !task.has_passed() {
                 continue;
             }
             let accepts = accepts(task, &counts);
             let mark = self.mark_of(task, accepts);
             let topics = task.topics.clone();
-            commits.push(TaskCommit { partition, epoch: task.epoch, offsets: offsets.clone(), mark, topics });
+            // Those of what was held are no offsets of a topic.
+            let of_topics = offsets.iter().copied().filter(|(lane, _)| *lane != Lane::Held).collect();
+            commits.push(TaskCommit { partition, epoch: task.epoch, offsets: of_topics, mark, topics });
             let (epoch, sequence) = (task.epoch, task.sequence);
             open.tasks.push(OpenTask {
                 partition,
@@ -185,6 +185,7 @@ impl Processor {
                 counts,
                 carries,
                 notes,
+                clock,
                 accepts,
                 lost: false,
             });
@@ -203,12 +204,13 @@ impl Processor {
         let records = taken.len();
         let newest = NewestEffects::of(&taken);
         let mut writes = Vec::with_capacity(records);
-        for settled in taken {
+        for settled in taken.iter().copied() {
             let before = writes.len();
             write_of(settled, &self.policy, now.wall, &mut writes);
             if let Some(effect) = newest.effect(settled) {
                 writes.push(effect_write(settled, effect, &self.policy.order, now.wall));
             }
+            writes.extend(release_write(settled, &self.policy.order, now.wall));
             open.writers.add(settled.id, writes.len());
             let (partition, part) = (settled.id.partition, Part::of(settled.id.lane));
             let written = writes.iter().skip(before);
@@ -216,6 +218,7 @@ impl Processor {
         }
         for OpenTask { partition, notes, counts, .. } in &open.tasks {
             let before = writes.len();
+            self.write_keys(*partition, &taken, now, &mut writes);
             self.write_notes(*partition, notes, counts, now, &mut writes);
             let written = writes.iter().skip(before);
             open.targets.extend(written.map(|write| (write.target, *partition, Part::Records)));
@@ -335,7 +338,7 @@ impl Processor {
     }
 
     /// Ends the open transaction: committed for some of its tasks, aborted for the rest.
-    fn resolve(&mut self, committed: impl Fn(Partition) -> bool, now: Now) {
+    pub(super) fn resolve(&mut self, committed: impl Fn(Partition) -> bool, now: Now) {
         let Some(open) = self.open.take() else { return };
         let mut fates: BTreeMap<(Partition, Lane, FateKind), u64> = BTreeMap::new();
         let mut unblocked: Vec<Target> = Vec::new();
@@ -350,13 +353,13 @@ impl Processor {
                 continue;
             };
             breaches.extend(check::prefix(task, &of_task, ended));
-            let OpenTask { offsets, counts, carries, notes, accepts, .. } = of_task;
+            let OpenTask { offsets, counts, carries, notes, clock, accepts, .. } = of_task;
             self.touched.insert(partition);
             if ended == Ended::Aborted {
                 task.lanes.iter_mut().for_each(|lane| lane.in_transaction = 0);
                 if task.phase == Phase::Starting || accepts == Accepts::Repeats {
                     self.pace.wanted.insert(partition);
-                } else if task.notes.due || task.has_passed() {
+                } else if task.notes.due || clock || task.has_passed() {
                     self.pace.hinted.insert(partition);
                 }
                 continue;
@@ -364,7 +367,8 @@ impl Processor {
             written = true;
             noted(task, &counts, &notes);
             task.notes.due &= notes.is_empty();
-            let mut effects = Vec::new();
+            let (mut effects, mut of_keys) = (Vec::new(), Vec::new());
+            let holds = task.guarded.as_ref().is_some_and(|guarded| guarded.mode.holds());
             for (lane, offset) in offsets {
                 self.search.committed(partition, lane, offset);
                 let Some(state) = task.lanes.get_mut(lane.index()) else { continue };
@@ -377,13 +381,19 @@ impl Processor {
                             let reply = reply.clone();
                             self.actions.push_back(Action::Report(Report::Answered { partition, reply }));
                         }
-                        let count = fates.entry((partition, lane, settled.fate.into())).or_default();
+                        let kind = FateKind::from(&settled.fate);
+                        let count = fates.entry((partition, lane, kind)).or_default();
                         *count = count.saturating_add(1);
+                        if holds {
+                            of_keys.push(settled);
+                        }
                     }
                 }
             }
             if let Some(guarded) = &mut task.guarded {
+                guarded.clock_due &= !clock;
                 breaches.extend(apply(guarded, partition, effects));
+                commit_keys(guarded, of_keys);
             }
             // Meanwhile a lane may have passed what stood behind its records.
             if task.has_passed() {
@@ -396,14 +406,14 @@ impl Processor {
                 accepted.push(partition);
             }
             self.time_the_next_note(partition, now.mono);
-            unblocked.extend(self.unblock(partition, carries));
+            unblocked.extend(self.unblock(partition, carries, now));
         }
         if written && !open.tried.is_empty() {
             self.search.narrowed(&open.tried);
         }
         breaches.into_iter().for_each(|(id, detail)| self.broken(id, detail));
         begun.into_iter().for_each(|partition| self.begin(partition, now));
-        accepted.into_iter().for_each(|partition| self.go_on_from_stale(partition));
+        accepted.into_iter().for_each(|partition| self.go_on_from_stale(partition, now));
         if !fates.is_empty() {
             let fate = |((partition, lane, kind), count)| Fate { partition, lane, kind, count };
             self.actions.push_back(Action::Report(Report::Settled(fates.into_iter().map(fate).collect())));
@@ -411,68 +421,6 @@ impl Processor {
         self.pace.aborts = 0;
         self.pace.not_before = now.mono;
         self.try_again(&unblocked, now.mono);
-        self.recount();
-    }
-
-    fn aborted(&mut self, cause: &AbortCause, now: Now) {
-        let (targets, writers, tried) = self.open.as_mut().map(Open::evidence).unwrap_or_default();
-        let tasks = self.open.iter().flat_map(|open| &open.tasks);
-        let epochs: BTreeMap<Partition, Epoch> = tasks.map(|task| (task.partition, task.epoch)).collect();
-        let aborts = self.pace.aborts.saturating_add(1);
-        self.resolve(|_| false, now);
-        self.pace.aborts = aborts;
-        match cause {
-            AbortCause::Passing { .. } | AbortCause::Unwritable { .. } => {
-                self.pace.most_bytes = (self.pace.most_bytes / 2).max(1);
-            }
-            // Not since it was too much at a time.
-            AbortCause::Refused { .. } => {}
-        }
-        let (target, detail, named): (_, _, Vec<(Partition, Part)>) = match cause {
-            AbortCause::Passing { .. } => {
-                self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
-                return;
-            }
-            AbortCause::Unwritable { target, detail } => {
-                let named = targets.iter().filter(|(written, ..)| written == target);
-                (*target, detail, named.map(|(_, partition, part)| (*partition, *part)).collect())
-            }
-            AbortCause::Refused { target, partition, flaw, suspects, detail } => {
-                match self.accuse((&writers, &tried), suspects, (*target, *flaw, detail), now) {
-                    Found::GoesOn => {
-                        self.pace.aborts = 0;
-                        self.recount();
-                        return;
-                    }
-                    Found::NoOtherForm(parts) => (*target, detail, parts.into_iter().collect()),
-                    Found::NoRecord => {
-                        let asked = targets.contains(&(*target, *partition, Part::Requests));
-                        let other = targets.contains(&(*target, *partition, Part::Records));
-                        let part = if asked && !other { Part::Requests } else { Part::Records };
-                        (*target, detail, vec![(*partition, part)])
-                    }
-                }
-            }
-        };
-        let stopped = |(partition, part): &(Partition, Part)| {
-            let epoch = epochs.get(partition);
-            epoch.is_some_and(|epoch| self.block((*partition, *epoch), *part, target, now.mono))
-        };
-        let blocked: Vec<(Partition, Part)> = named.into_iter().filter(stopped).collect();
-        if blocked.is_empty() {
-            // Nothing of it is ours any more: like an abort that names nothing.
-            self.pace.not_before = now.mono.plus(doubled(FIRST_BACKOFF, aborts, LONGEST_BACKOFF));
-            return;
-        }
-        self.pace.aborts = 0;
-        for part in Part::ALL {
-            let of_it = blocked.iter().filter(|(_, stopped)| *stopped == part);
-            let partitions: Vec<Partition> = of_it.map(|(partition, _)| *partition).collect();
-            if !partitions.is_empty() {
-                let report = Report::Blocked { part, partitions, target, detail: detail.clone() };
-                self.actions.push_back(Action::Report(report));
-            }
-        }
         self.recount();
     }
 }
@@ -486,10 +434,4 @@ pub(super) fn accepts(task: &Task, counts: &[usize]) -> Accepts {
         Some(Stale::Accepted) if answered => Accepts::Repeats,
         Some(Stale::Accepted | Stale::Asked(_)) | None => Accepts::Nothing,
     }
-}
-
-/// `first`, doubled `times - 1` times, at most `longest`.
-pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
-    let factor = 1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX);
-    first.checked_mul(factor).unwrap_or(longest).min(longest)
 }

@@ -58,7 +58,12 @@ impl Processor {
     /// Takes records of a task into the window as far as its lanes have any that are due, and asks for more.
     pub(super) fn admit(&mut self, partition: Partition, now: Now) {
         // What operators want comes first, then the tiers: their records have waited.
-        for lane in self.policy.lanes().skip(1).chain([Lane::Source]) {
+        let order = Lane::Control.index();
+        for lane in self.policy.all_lanes().skip(order).chain([Lane::Source]) {
+            if lane == Lane::Held {
+                self.release(partition, now);
+                continue;
+            }
             while let Some((Unread { record, release }, epoch)) = self.next_due(partition, lane, now) {
                 let id = DeliveryId { partition, epoch, lane, offset: record.offset };
                 let look = self.look(id, record, now);
@@ -119,9 +124,13 @@ impl Processor {
                 return;
             }
             Look::Decided { envelope, fate } => {
+                // It may be what others of its key are held behind.
+                let holds = task.guarded.as_ref().is_some_and(|guarded| guarded.mode.holds());
+                let key = self.policy.order.key_of(&envelope).filter(|_| holds && id.lane != Lane::Control);
+                let key = key.map(|key| task.hash(key));
                 let Some(lane) = task.lane(id.lane) else { return };
                 lane.window.push_back(Entry { offset: id.offset, stage: Stage::Moving });
-                self.put(id, Pending::decided(envelope), fate, now);
+                self.put(id, Pending::new(Arc::new(envelope), key), fate, now);
                 return;
             }
         };
@@ -137,9 +146,7 @@ impl Processor {
             }
             None => true,
         };
-        let envelope = Arc::new(envelope);
-        let pending =
-            Pending { envelope, key, follows: None, due, release, began: None, executions: 0, judged: None };
+        let pending = Pending { due, release, ..Pending::new(Arc::new(envelope), key) };
         let Some(lane) = task.lane(id.lane) else { return };
         lane.window.push_back(Entry { offset: id.offset, stage: Stage::Queued(pending) });
         match key {
@@ -267,6 +274,22 @@ impl Processor {
     /// Decides the fate of a record that had the turn of its key, and lets the next one have it.
     pub(super) fn settle(&mut self, id: DeliveryId, pending: Pending, fate: Disposition, now: Now) {
         let key = pending.key;
+        if let Some(key) = key
+            && matches!(fate, Disposition::Emit(_))
+            && self.is_late(key, id, &pending)
+        {
+            // What it was let through by has got another fate since.
+            let entry =
+                self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane)?.entry(id.offset));
+            if let Some(entry) = entry {
+                let again = Pending { began: None, executions: 0, admitted: false, ..pending };
+                entry.stage = Stage::Queued(again);
+            }
+            return match self.take_turn(key, id, now) {
+                Turn::Taken => self.execute(id, now),
+                Turn::Passed => self.next_of(key, id, now),
+            };
+        }
         self.put(id, pending, fate, now);
         if let Some(key) = key {
             self.next_of(key, id, now);
@@ -283,6 +306,10 @@ impl Processor {
             };
             let Some((lane, offset)) = waiting.pop_front() else {
                 task.keys.remove(&key);
+                if let Some(guarded) = task.guarded.as_deref_mut().filter(|guarded| guarded.mode.holds()) {
+                    guarded.held.look_at(key);
+                    self.touched.insert(id.partition);
+                }
                 return;
             };
             let next = DeliveryId { lane, offset, ..id };
@@ -295,14 +322,39 @@ impl Processor {
 
     /// Puts the fate of a record into the window.
     pub(super) fn put(&mut self, id: DeliveryId, pending: Pending, fate: Disposition, now: Now) {
-        let Pending { envelope, key, follows, due, judged, .. } = pending;
-        // A failure goes by nothing but itself.
-        let follows = follows.filter(|_| judged.is_some() || matches!(fate, Disposition::Emit(_)));
         self.settled = self.settled.saturating_add(1);
-        self.check_attempts(id, &envelope, &fate);
-        let effect = self.effect_of(&envelope, &fate, key);
+        self.check_attempts(id, &pending.envelope, &fate);
+        let Some(task) = self.tasks.get(&id.partition) else { return };
+        let place = (id.lane, id.offset);
+        let effect = self.effect_of(task, &pending, &fate, place);
+        let dead =
+            self.dead_of(task, (pending.key, pending.held, pending.admitted), &pending.envelope, &fate);
+        let Pending { envelope, key, follows, due, judged, held, admitted, .. } = pending;
+        let follows = match (task.guarded.as_deref().filter(|guarded| guarded.mode.holds()), key) {
+            // One after another, whatever becomes of them.
+            (Some(guarded), Some(key)) => guarded.newest(key, place).1,
+            // A failure goes by nothing but itself.
+            (None, _) | (_, None) => {
+                follows.filter(|_| judged.is_some() || matches!(fate, Disposition::Emit(_)))
+            }
+        };
         let (form, order, at) = (Form::Whole, self.settled, now.mono);
-        let settled = Settled { id, envelope, fate, form, key, follows, due, judged, effect, order, at };
+        let settled = Settled {
+            id,
+            envelope,
+            fate,
+            form,
+            key,
+            follows,
+            due,
+            judged,
+            held,
+            admitted,
+            effect,
+            dead,
+            order,
+            at,
+        };
         let Some(task) = self.tasks.get_mut(&id.partition) else { return };
         if let Some(guarded) = &mut task.guarded {
             guarded.settled(&settled);

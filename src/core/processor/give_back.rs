@@ -8,7 +8,7 @@ use crate::core::event::{Action, StopReason};
 use crate::core::lane::LaneState;
 use crate::core::position::{Epoch, Partition};
 use crate::core::task::{Phase, Task};
-use crate::core::time::{Monotonic, Now};
+use crate::core::time::Now;
 
 impl Processor {
     /// Kafka takes tasks back: what runs may end and what is settled is committed first, within a bound.
@@ -16,7 +16,7 @@ impl Processor {
         let revoke = self.policy.flow.revoke;
         for partition in partitions {
             if self.tasks.contains_key(&partition) {
-                self.begin_to_give_back(partition, revoke, now.mono);
+                self.begin_to_give_back(partition, revoke, now);
             } else {
                 // Given back before, while draining, or never taken: the group waits for this answer all the same.
                 self.actions.push_back(Action::GiveBack { partition, epoch: self.last_epoch });
@@ -33,13 +33,13 @@ impl Processor {
         let drain = self.policy.flow.drain;
         self.cut_off_at = Some(now.mono.plus(drain.saturating_add(self.policy.flow.transaction_timeout)));
         for partition in self.tasks.keys().copied().collect::<Vec<_>>() {
-            self.begin_to_give_back(partition, drain, now.mono);
+            self.begin_to_give_back(partition, drain, now);
         }
     }
 
-    fn begin_to_give_back(&mut self, partition: Partition, within: Duration, now: Monotonic) {
+    fn begin_to_give_back(&mut self, partition: Partition, within: Duration, now: Now) {
         let Some(task) = self.tasks.get_mut(&partition) else { return };
-        let mut until = now.plus(within);
+        let mut until = now.mono.plus(within);
         if let Phase::GivingBack { until: earlier } = task.phase {
             until = until.min(earlier);
         }
@@ -49,6 +49,7 @@ impl Processor {
         self.pace.wanted.remove(&partition);
         self.pace.hinted.remove(&partition);
         self.timers.insert((until, Timer::GiveBack(partition, task.epoch)));
+        self.set_clock(partition, now);
     }
 
     /// Kafka has given tasks to somebody else already: nothing of them is ours any more.

@@ -39,7 +39,8 @@ impl Processor {
             Lane::Source => self.look_at_source(id, record, here, now),
             // Whatever it holds, it gets an answer and nothing else.
             Lane::Control => return self.look_at_request(record, here, now),
-            Lane::Tier(_) => self.look_at_waiting(id, record, here, now),
+            // Read from no topic.
+            Lane::Held | Lane::Tier(_) => self.look_at_waiting(id, record, here, now),
         };
         if unnamed == 0 {
             return look;
@@ -91,19 +92,27 @@ impl Processor {
 
     /// A record that goes to the handler where it has what the guard of its order needs.
     fn guarded(&self, id: DeliveryId, mut envelope: Envelope, due: Option<Timestamp>, now: Now) -> Look {
-        let Guard::Latest(rules) = &self.policy.order.guard else { return Look::Deliver { envelope, due } };
+        let order = &self.policy.order;
+        if !order.keeps_state() {
+            return Look::Deliver { envelope, due };
+        }
         let dead = |envelope, reason, detail: &str| {
             let verdict = Verdict { class: Class::Permanent, reason };
             self.dead(id, envelope, verdict, detail.to_owned(), now)
         };
-        if self.policy.order.key_of(&envelope).is_none() {
+        if order.key_of(&envelope).is_none() {
             return dead(envelope, Reason::NoKey, "the order goes by the key, and the record has none");
         }
+        let (sources, next) = match &order.guard {
+            Guard::None => return Look::Deliver { envelope, due },
+            Guard::Latest(rules) => (&rules.version, rules.tombstone == TombstoneVersion::Next),
+            Guard::Contiguous(rules) => (&rules.version, false),
+        };
         // What was settled before it waited stays.
-        envelope.version = envelope.version.or_else(|| version_of(&rules.version, &envelope));
-        let counts_on = envelope.value.is_none() && rules.tombstone == TombstoneVersion::Next;
+        envelope.version = envelope.version.or_else(|| version_of(sources, &envelope));
+        let counts_on = envelope.value.is_none() && next;
         if envelope.version.is_none() && !counts_on {
-            let detail = no_version(&rules.version, &envelope);
+            let detail = no_version(sources, &envelope);
             return dead(envelope, Reason::NoVersion, &detail);
         }
         Look::Deliver { envelope, due }

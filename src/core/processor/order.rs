@@ -1,57 +1,60 @@
-//! The guard in a task: a record's verdict when its turn comes, and what a commit makes of it.
+//! The order of keys: a record's verdict when its turn comes.
 //!
 //! A verdict goes by the newest version whose effect is committed or is settled and will be committed first. Nothing is noted as
 //! applied before its commit, so a record that failed, was aborted or was lost with its task is never taken for its own
 //! duplicate.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
 use super::Processor;
-use super::blocks::{Carries, Purpose};
 use super::look::note_failure;
-use super::write::entry;
 use crate::core::class::{Class, Reason};
-use crate::core::closed::{self, Place};
-use crate::core::envelope::{DeliveryId, Envelope};
-use crate::core::event::{Dropped, Target, Write};
-use crate::core::guard::judge::{self, Judgement};
+use crate::core::envelope::DeliveryId;
+use crate::core::event::Dropped;
+use crate::core::guard::judge::{self, Counted, Judgement};
 use crate::core::guard::{Entry, KeyHash, Version, fingerprint};
-use crate::core::invariant::InvariantId;
-use crate::core::lane::{Disposition, Effect, LaneState, Pending, Presence, Settled, Stage};
+use crate::core::held::{HeldStage, OfKey};
+use crate::core::lane::{Disposition, Pending, Stage};
 use crate::core::outcome::Verdict;
-use crate::core::policy::{Guard, OrderPolicy};
-use crate::core::position::{Lane, Partition};
-use crate::core::state::{Applied, applied_key};
-use crate::core::task::{Guarded, Staged, Task};
-use crate::core::time::{Now, Timestamp};
+use crate::core::policy::{Contiguous, Guard, Latest, Policy};
+use crate::core::position::{Lane, TierIndex};
+use crate::core::task::{Guarded, Mode};
+use crate::core::time::Now;
 
 /// Whether a record whose turn has come goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// To the handler.
     Taken,
-    /// Its fate is decided, and the next record of its key has the turn.
+    /// Not to the handler, and the next record of its key has the turn.
     Passed,
 }
 
+/// What the order of its key makes of a record whose turn has come.
+enum Decision {
+    /// The handler has it, as this version.
+    Goes(Option<Version>),
+    /// Its fate is decided.
+    Ends(Disposition, String),
+    /// It is to be held, and there is no room: it waits where it is.
+    Waits,
+    /// It was released and is held again.
+    Returns(i64),
+}
+
 impl Processor {
-    /// Judges a queued record of a guarded order whose turn it is, and settles it where the handler is not to see it.
+    /// Judges a queued record whose turn it is, where its order asks for that, and settles it where the handler is not to see it.
     pub(super) fn take_turn(&mut self, key: KeyHash, id: DeliveryId, now: Now) -> Turn {
-        if !self.policy.order.is_guarded() {
+        if !self.policy.order.keeps_state() {
             return Turn::Taken;
         }
         let policy = Arc::clone(&self.policy);
-        let Guard::Latest(rules) = &policy.order.guard else { return Turn::Taken };
         let Some(task) = self.tasks.get_mut(&id.partition).filter(|task| task.executes()) else {
             return Turn::Taken;
         };
-        let Some(guarded) = task.guarded.as_deref() else { return Turn::Taken };
-        let entry = task.lanes.get_mut(id.lane.index()).and_then(|lane| lane.entry(id.offset));
-        let Some(entry) = entry else { return Turn::Taken };
+        let Some(guarded) = task.guarded.as_deref_mut() else { return Turn::Taken };
+        let lane = task.lanes.get_mut(id.lane.index());
+        let Some(entry) = lane.and_then(|lane| lane.entry(id.offset)) else { return Turn::Taken };
         let mut pending = match std::mem::replace(&mut entry.stage, Stage::Moving) {
             Stage::Queued(pending) => pending,
             other @ (Stage::Running(_) | Stage::Pausing(_) | Stage::Settled(_) | Stage::Moving) => {
@@ -61,30 +64,34 @@ impl Processor {
         };
         let (newest, follows) = guarded.newest(key, (id.lane, id.offset));
         pending.follows = follows;
-        let envelope = &pending.envelope;
-        let dead = |reason| Disposition::DeadLetter(Verdict { class: Class::Permanent, reason });
-        let (fate, detail) = match judge::latest(rules, newest, envelope.version, envelope.value.as_deref()) {
-            Judgement::Admitted { version } => {
-                if envelope.version != Some(version) {
-                    Arc::make_mut(&mut pending.envelope).version = Some(version);
+        let (fate, detail) = match decide(&policy, guarded, (key, id), &pending, newest, now) {
+            Decision::Goes(version) => {
+                if version.is_some() && pending.envelope.version != version {
+                    Arc::make_mut(&mut pending.envelope).version = version;
                 }
+                pending.admitted = guarded.mode == Mode::Count;
                 entry.stage = Stage::Queued(pending);
                 return Turn::Taken;
             }
-            Judgement::Duplicate => (Disposition::Drop(Dropped::Duplicate), String::new()),
-            Judgement::Stale => (Disposition::Drop(Dropped::Stale), String::new()),
-            Judgement::Conflict { version } => {
-                let detail = format!("version `{version}` is applied with another value");
-                (dead(Reason::VersionConflict), detail)
+            Decision::Waits => {
+                entry.stage = Stage::Queued(pending);
+                guarded.held.overflow(key, (id.lane, id.offset));
+                return Turn::Passed;
             }
-            Judgement::NoVersion => {
-                let last = i64::MAX;
-                let detail =
-                    format!("it counts as the version after `{last}`, which is the largest there is");
-                (dead(Reason::NoVersion), detail)
+            Decision::Returns(place) => {
+                guarded.held.unrelease(key, place);
+                self.leave_window(id);
+                return Turn::Passed;
             }
+            Decision::Ends(fate, detail) => (fate, detail),
         };
         pending.judged = Some(Box::new(pending.envelope.life.clone()));
+        let hops = matches!(fate, Disposition::Hop { .. });
+        if hops && pending.envelope.gap_due.is_none() {
+            // Its gap goes on where it waits.
+            let due = due_of(&policy, guarded, &pending, now);
+            Arc::make_mut(&mut pending.envelope).gap_due = Some(due);
+        }
         if let Disposition::DeadLetter(verdict) = &fate {
             let envelope = Arc::make_mut(&mut pending.envelope);
             note_failure(envelope, verdict, detail, &self.word(id.lane), now.wall);
@@ -93,172 +100,188 @@ impl Processor {
         Turn::Passed
     }
 
-    /// What a settled record changes of its key once it is committed.
-    pub(super) fn effect_of(
-        &self,
-        envelope: &Envelope,
-        fate: &Disposition,
-        key: Option<KeyHash>,
-    ) -> Option<Effect> {
-        if !self.policy.order.is_guarded() || !matches!(fate, Disposition::Emit(_)) {
-            return None;
-        }
-        let (key, version) = (key?, envelope.version?);
-        Some(Effect { key, newest: Entry { version, tag: fingerprint(envelope.value.as_deref()) } })
+    /// Whether a record that a guard which counts has let through is not the next of its key any more.
+    pub(super) fn is_late(&self, key: KeyHash, id: DeliveryId, pending: &Pending) -> bool {
+        let Guard::Contiguous(rules) = &self.policy.order.guard else { return false };
+        let guarded = self.tasks.get(&id.partition).and_then(|task| task.guarded.as_deref());
+        let (Some(guarded), Some(version)) = (guarded, pending.envelope.version) else { return false };
+        let (newest, _) = guarded.newest(key, (id.lane, id.offset));
+        pending.admitted && judge::contiguous(rules.first, newest, version) != Counted::Admitted
     }
 
-    /// A settled record cannot be written and becomes a dead letter: it has no effect, and what the guard let have none because of
-    /// it is judged anew.
-    pub(super) fn take_back(&mut self, id: DeliveryId, effect: &Effect, order: u64, now: Now) {
-        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
-        let Some(guarded) = task.guarded.as_deref_mut() else { return };
-        let key = effect.key;
-        match newest_settled(&task.lanes, key) {
-            Some(staged) => drop(guarded.staged.insert(key, staged)),
-            None => drop(guarded.staged.remove(&key)),
-        }
-        let mut again: Vec<(u64, Place)> = Vec::new();
-        for (index, lane) in task.lanes.iter_mut().enumerate() {
-            for (place, entry) in lane.window.iter_mut().enumerate() {
-                let Some(settled) = entry.stage.settled() else { continue };
-                let judged = settled.key == Some(key) && settled.judged.is_some();
-                if judged && settled.order > order {
-                    again.push((settled.order, (Lane::at(index), entry.offset)));
-                    guarded.leaves(settled);
-                    entry.stage = Stage::Queued(Pending::again(settled));
-                    lane.settled = lane.settled.min(place);
-                }
-            }
-        }
-        if again.is_empty() {
+    /// A released record that is held again leaves the window.
+    fn leave_window(&mut self, id: DeliveryId) {
+        let Some(lane) = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane)) else {
             return;
+        };
+        if let Ok(place) = lane.window.binary_search_by_key(&id.offset, |entry| entry.offset) {
+            lane.window.remove(place);
+            lane.settled = lane.settled.min(place);
+            lane.extend_settled();
+            self.pace.uncounted = true;
         }
-        again.sort_unstable();
-        let mut waiting: VecDeque<Place> = again.into_iter().map(|(_, place)| place).collect();
-        match task.keys.get_mut(&key) {
-            // Another record of the key has the turn.
-            Some(behind) => {
-                waiting.append(behind);
-                *behind = waiting;
-            }
-            None => {
-                task.keys.insert(key, waiting);
-                self.next_of(key, id, now);
-            }
-        }
+        self.touched.insert(id.partition);
     }
+}
 
-    /// Leaves out of what the next transaction takes of a task whatever cannot be committed without something that is left out,
-    /// or adds that to what it must take.
-    pub(super) fn make_whole(
-        &self,
-        (partition, task): (Partition, &Task),
-        purpose: &Purpose,
-        carries: Carries,
-        counts: &mut Vec<usize>,
-        tried: &mut BTreeSet<DeliveryId>,
-        alone: Alone,
-    ) {
-        let epoch = task.epoch;
-        match purpose {
-            Purpose::Search | Purpose::Probe(..) if !tried.is_empty() => {
-                if let Some(grown) = closed::grow(&task.lanes, counts.clone()) {
-                    *counts = grown;
-                    // What is taken with them is tried with them.
-                    let taken = task.lanes().zip(counts.iter()).filter_map(|((lane, state), count)| {
-                        let last = state.window.get(count.checked_sub(1)?)?.offset;
-                        Some((lane, last))
-                    });
-                    for (lane, last) in taken {
-                        tried.extend(self.search.up_to(DeliveryId { partition, epoch, lane, offset: last }));
-                    }
-                } else {
-                    task.close(counts);
-                }
-            }
-            Purpose::Search | Purpose::Probe(..) | Purpose::Everything => {
-                task.close(counts);
-                // What belongs together goes whole, however much that is.
-                if alone == Alone::Yes && counts.iter().all(|count| *count == 0) {
-                    let most = |(lane, state): (Lane, &LaneState)| {
-                        let open = state.presence == Presence::There && carries.takes(lane);
-                        if open { self.search.free(partition, epoch, (lane, state)) } else { 0 }
-                    };
-                    *counts = closed::smallest(&task.lanes, &task.lanes().map(most).collect::<Vec<_>>());
-                }
-            }
+fn decide(
+    policy: &Policy,
+    guarded: &Guarded,
+    (key, id): (KeyHash, DeliveryId),
+    pending: &Pending,
+    newest: Option<Entry>,
+    now: Now,
+) -> Decision {
+    if policy.order.parks().is_some()
+        && let Some(decision) = parked(policy, guarded.held.get(key), id.lane, pending, now)
+    {
+        return decision;
+    }
+    match &policy.order.guard {
+        Guard::None => Decision::Goes(None),
+        Guard::Latest(rules) => by_latest(rules, newest, pending),
+        Guard::Contiguous(rules) => by_count(policy, rules, guarded, key, newest, pending, now),
+    }
+}
+
+/// A record of a key of which others wait or are held joins the end of those; `None` where it does not wait.
+fn parked(
+    policy: &Policy,
+    of_key: Option<&OfKey>,
+    lane: Lane,
+    pending: &Pending,
+    now: Now,
+) -> Option<Decision> {
+    let of_key = of_key?;
+    if let Some(place) = pending.held {
+        return (!of_key.blockers.waiting.is_empty()).then_some(Decision::Returns(place));
+    }
+    if of_key.waits(&pending.envelope.origin) || (of_key.blockers.waiting.is_empty() && !of_key.holds()) {
+        return None;
+    }
+    if of_key.records.len() < policy.order.held.per_key {
+        let fate = Disposition::Hold { place: of_key.next_place(), due: std::time::Duration::ZERO };
+        return Some(Decision::Ends(fate, String::new()));
+    }
+    // Those that the key waits for may stand behind it in a tier, but not in the source.
+    Some(match lane {
+        Lane::Tier(_) => {
+            full(policy, now).map_or(Decision::Waits, |fate| Decision::Ends(fate, String::new()))
+        }
+        Lane::Source | Lane::Control | Lane::Held => Decision::Waits,
+    })
+}
+
+/// A record for which there is no room behind its key goes to the first tier; `None` where there are no tiers.
+fn full(policy: &Policy, now: Now) -> Option<Disposition> {
+    let tier = TierIndex(0);
+    let due = now.wall.plus(policy.ladder.delay(tier)?);
+    Some(Disposition::Hop { tier, due })
+}
+
+fn dead(reason: Reason, detail: String) -> Decision {
+    Decision::Ends(Disposition::DeadLetter(Verdict { class: Class::Permanent, reason }), detail)
+}
+
+fn by_latest(rules: &Latest, newest: Option<Entry>, pending: &Pending) -> Decision {
+    let envelope = &pending.envelope;
+    let dropped = |why| Decision::Ends(Disposition::Drop(why), String::new());
+    match judge::latest(rules, newest, envelope.version, envelope.value.as_deref()) {
+        Judgement::Admitted { version } => Decision::Goes(Some(version)),
+        Judgement::Duplicate => dropped(Dropped::Duplicate),
+        Judgement::Stale => dropped(Dropped::Stale),
+        Judgement::Conflict { version } => {
+            dead(Reason::VersionConflict, format!("version `{version}` is applied with another value"))
+        }
+        Judgement::NoVersion => {
+            let last = i64::MAX;
+            let detail = format!("it counts as the version after `{last}`, which is the largest there is");
+            dead(Reason::NoVersion, detail)
         }
     }
 }
 
-/// Whether a transaction holds nothing yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alone {
-    Yes,
-    No,
+fn by_count(
+    policy: &Policy,
+    rules: &Contiguous,
+    guarded: &Guarded,
+    key: KeyHash,
+    newest: Option<Entry>,
+    pending: &Pending,
+    now: Now,
+) -> Decision {
+    let envelope = &pending.envelope;
+    // Looked at when it was read.
+    let Some(version) = envelope.version else { return Decision::Goes(None) };
+    match judge::contiguous(rules.first, newest, version) {
+        Counted::Admitted => Decision::Goes(Some(version)),
+        Counted::Duplicate => Decision::Ends(Disposition::Drop(Dropped::Duplicate), String::new()),
+        Counted::Stale => Decision::Ends(Disposition::Drop(Dropped::Stale), String::new()),
+        Counted::NoVersion => {
+            let detail = format!("no count begins with version `{version}`, which is the smallest there is");
+            dead(Reason::NoVersion, detail)
+        }
+        Counted::Deferred => deferred(policy, guarded, key, newest, (pending, version), now),
+    }
 }
 
-/// What committed records of a task change of their keys is applied. R5: none of them takes its key back.
-pub(super) fn apply(
-    guarded: &mut Guarded,
-    partition: Partition,
-    mut effects: Vec<(u64, Place, Effect)>,
-) -> Vec<(InvariantId, String)> {
-    // In the order in which they were settled, whatever lane they are from.
-    effects.sort_unstable_by_key(|(order, ..)| *order);
-    let back = |((lane, offset), before, after): (Place, Version, Version)| {
-        let detail =
-            format!("{lane:?} of task {partition}: {offset} takes its key from version {before} to {after}");
-        (InvariantId::R5, detail)
+/// What becomes of a version of which some before it are missing.
+fn deferred(
+    policy: &Policy,
+    guarded: &Guarded,
+    key: KeyHash,
+    newest: Option<Entry>,
+    (pending, version): (&Pending, Version),
+    now: Now,
+) -> Decision {
+    let of_key = guarded.held.get(key);
+    let held = |place: i64| of_key.and_then(|of_key| of_key.records.get(&place));
+    if let Some(place) = pending.held {
+        return match held(place) {
+            Some(record) if record.over => dead(Reason::VersionGap, gap(newest, of_key, version)),
+            Some(_) | None => Decision::Returns(place),
+        };
+    }
+    let is_held = |record: &&crate::core::held::HeldRecord| !matches!(record.stage, HeldStage::Released(_));
+    if let Some(record) = held(version.0).filter(is_held) {
+        return if record.tag == fingerprint(pending.envelope.value.as_deref()) {
+            Decision::Ends(Disposition::Drop(Dropped::Duplicate), String::new())
+        } else {
+            dead(Reason::VersionConflict, format!("version `{version}` is held with another value"))
+        };
+    }
+    let is_full = of_key.is_some_and(|of_key| of_key.records.len() >= policy.order.held.per_key);
+    if is_full && let Some(fate) = full(policy, now) {
+        return Decision::Ends(fate, String::new());
+    }
+    let fate = Disposition::Hold { place: version.0, due: due_of(policy, guarded, pending, now) };
+    Decision::Ends(fate, String::new())
+}
+
+/// When the gap before a record is over at the earliest, by the clock of its task.
+fn due_of(policy: &Policy, guarded: &Guarded, pending: &Pending, now: Now) -> std::time::Duration {
+    let timeout = match &policy.order.guard {
+        Guard::Contiguous(Contiguous { gap_timeout, .. }) => *gap_timeout,
+        Guard::None | Guard::Latest(_) => std::time::Duration::ZERO,
     };
-    let applied = effects.into_iter().filter_map(|(_, at, effect)| {
-        let before = guarded.apply(at, effect)?.version;
-        (before > effect.newest.version).then_some((at, before, effect.newest.version))
-    });
-    applied.map(back).collect()
+    let latest = guarded.clock.at(now.mono).saturating_add(timeout);
+    pending.envelope.gap_due.map_or(latest, |due| due.min(latest))
 }
 
-/// The newest effect of each key of each task among what a transaction takes: only that is written to the state topic.
-#[derive(Debug, Default)]
-pub(super) struct NewestEffects(HashMap<(Partition, KeyHash), u64, FixedState>);
-
-impl NewestEffects {
-    /// `taken` in the order in which it was settled.
-    pub(super) fn of(taken: &[&Settled]) -> Self {
-        let key = |settled: &Settled| Some((settled.id.partition, settled.effect?.key));
-        let effects = taken.iter().filter_map(|settled| Some((key(settled)?, settled.order)));
-        Self(effects.collect())
-    }
-
-    /// The effect of a record, where it is the newest of its key.
-    pub(super) fn effect<'a>(&self, settled: &'a Settled) -> Option<&'a Effect> {
-        let of = |effect: &&Effect| self.0.get(&(settled.id.partition, effect.key)) == Some(&settled.order);
-        settled.effect.as_ref().filter(of)
-    }
-}
-
-/// The entry of the state topic for what a record makes of its key.
-pub(super) fn effect_write(settled: &Settled, effect: &Effect, order: &OrderPolicy, now: Timestamp) -> Write {
-    let envelope = &*settled.envelope;
-    let applied = Applied {
-        version: effect.newest.version,
-        first: None,
-        fingerprint: effect.newest.tag,
-        at: now,
-        topic: envelope.origin.topic.as_str(),
-        partition: envelope.origin.partition,
-        offset: envelope.origin.offset,
+/// What is missing before a version, for people.
+fn gap(newest: Option<Entry>, of_key: Option<&OfKey>, version: Version) -> String {
+    let next = newest.and_then(|newest| newest.version.next());
+    let missing = match (next, version.before()) {
+        (Some(next), Some(last)) if next < last => format!("versions `{next}` to `{last}`"),
+        (Some(next), _) => format!("version `{next}`"),
+        (None, _) => "the first version".to_owned(),
     };
-    let key = applied_key(order.key_of(envelope).unwrap_or_default());
-    entry(Target::State, settled.id.partition, Some(key), applied.to_bytes(), now)
-}
-
-/// The newest settled effect of a key that is not committed.
-fn newest_settled(lanes: &[LaneState], key: KeyHash) -> Option<Staged> {
-    let settled = lanes.iter().flat_map(|lane| &lane.window).filter_map(|entry| entry.stage.settled());
-    let of_key = settled.filter_map(|settled| {
-        let effect = settled.effect.filter(|effect| effect.key == key)?;
-        Some((settled.order, Staged { at: (settled.id.lane, settled.id.offset), newest: effect.newest }))
-    });
-    of_key.max_by_key(|(order, _)| *order).map(|(_, staged)| staged)
+    let mut detail = format!("{missing} of its key did not come in time");
+    let dead = of_key.and_then(|of_key| of_key.blockers.dead.as_ref());
+    if let Some((dead, found)) = dead.and_then(|dead| Some((dead, dead.version?)))
+        && found < version
+    {
+        detail = format!("{detail}: version `{found}` is the dead letter `{}#1`", dead.origin);
+    }
+    detail
 }

@@ -13,14 +13,14 @@ use super::commit::{Accepts, accepts};
 use super::write::entry;
 use super::{Processor, Timer};
 use crate::core::event::{Target, Write};
-use crate::core::lane::{Noted, Presence};
+use crate::core::lane::{LaneState, Noted, Presence};
 use crate::core::position::{CommitMark, Epoch, Going, Lane, Offset, Partition};
 use crate::core::state::{LanePosition, Standing, position_key};
 use crate::core::task::{Phase, Stale, Task};
 use crate::core::time::{Monotonic, Now};
 
 /// How old a note may be while the lane goes on (design, "Tasks and lanes").
-const NOTE_EVERY: Duration = Duration::from_secs(60);
+pub(super) const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 /// What a transaction notes of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,15 +120,17 @@ impl Processor {
 
 /// Whether a task has something to note, and can.
 pub(super) fn owes_a_note(task: &Task) -> bool {
-    task.notes.begun && may_note(task) && !all_exact(task)
+    let clock_due = task.guarded.as_deref().is_some_and(|guarded| guarded.clock_due);
+    task.notes.begun && may_note(task) && (clock_due || !all_exact(task))
 }
 
 fn all_exact(task: &Task) -> bool {
-    task.lanes.iter().all(|lane| lane.noted == Noted::Exact || lane.presence == Presence::Absent)
+    let exact = |state: &LaneState| state.noted == Noted::Exact || state.presence == Presence::Absent;
+    task.lanes().all(|(lane, state)| lane == Lane::Held || exact(state))
 }
 
 /// A task that waits for a person keeps the notes that say for what.
-fn may_note(task: &Task) -> bool {
+pub(super) fn may_note(task: &Task) -> bool {
     let blocked = task.block.as_ref().is_some_and(|block| block.target == Target::State);
     !blocked && !matches!(task.stale, Some(Stale::Asked(_)))
 }
@@ -140,7 +142,8 @@ pub(super) fn notes_of(task: &Task, counts: &[usize], probe: Option<Target>, now
     if waits || (!probes && !may_note(task)) {
         return Vec::new();
     }
-    let lanes = || task.lanes().zip(counts.iter().copied());
+    // What was held stands in the state topic itself.
+    let lanes = || task.lanes().zip(counts.iter().copied()).filter(|((lane, _), _)| *lane != Lane::Held);
     let breaks_a_promise =
         lanes().any(|((_, state), count)| count > 0 && matches!(state.noted, Noted::Unknown | Noted::Exact));
     let due = probes || task.notes.due;

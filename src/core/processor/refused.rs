@@ -29,6 +29,7 @@ impl Processor {
         let (where_to, lane) = (self.destination(target), self.word(id.lane));
         let entry = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane)?.entry(id.offset));
         let Some(Stage::Settled(settled)) = entry.map(|entry| &mut entry.stage) else { return false };
+        let held = settled.fate.holds_at();
         match way(settled, target) {
             Way::Lesser(form) => settled.form = form,
             Way::DeadLetter(class) => {
@@ -46,18 +47,39 @@ impl Processor {
                 if matches!(settled.fate, Disposition::Emit(_)) {
                     count_success(&mut envelope.life);
                 }
-                let (effect, order) = (settled.effect.take(), settled.order);
+                let (effect, order, key) = (settled.effect.take(), settled.order, settled.key);
                 let verdict = Verdict { class, reason };
                 note_failure(envelope, &verdict, detail, &lane, now.wall);
                 settled.fate = Disposition::DeadLetter(verdict);
                 settled.form = Form::Whole;
-                if let Some(effect) = effect {
-                    self.take_back(id, &effect, order, now);
+                self.dies(id, held);
+                if let Some(key) = key
+                    && (effect.is_some() || self.policy.order.holds())
+                {
+                    self.take_back(id, key, order, now);
                 }
             }
             Way::None => return false,
         }
         true
+    }
+
+    /// A settled record is dead after all, and others may be held behind it.
+    fn dies(&mut self, id: DeliveryId, held: Option<i64>) {
+        let Some(task) = self.tasks.get_mut(&id.partition) else { return };
+        let entry = task.lanes.get_mut(id.lane.index()).and_then(|lane| lane.entry(id.offset));
+        let Some(settled) = entry.and_then(|entry| entry.stage.settled()) else { return };
+        let (key, place, admitted) = (settled.key, settled.held, settled.admitted);
+        let (envelope, fate) = (Arc::clone(&settled.envelope), settled.fate.clone());
+        if let (Some(key), Some(place), Some(guarded)) = (key, held, task.guarded.as_deref_mut()) {
+            guarded.held.unhold(key, place);
+        }
+        let Some(task) = self.tasks.get(&id.partition) else { return };
+        let dead = self.dead_of(task, (key, place, admitted), &envelope, &fate);
+        let entry = self.tasks.get_mut(&id.partition).and_then(|task| task.lane(id.lane)?.entry(id.offset));
+        if let Some(Stage::Settled(settled)) = entry.map(|entry| &mut entry.stage) {
+            settled.dead = dead;
+        }
     }
 
     /// The name of a target, for people.
@@ -85,6 +107,7 @@ impl Processor {
 fn way(settled: &Settled, target: Target) -> Way {
     match target {
         Target::Output | Target::Named(_) | Target::StaleOutput | Target::Tier(_) | Target::DeadLetter => {}
+        Target::State if matches!(settled.fate, Disposition::Hold { .. }) => {}
         // Written beside a record, not for it: bounded by how they are made, and never left out.
         Target::State | Target::Cases | Target::Audit => return Way::None,
     }
@@ -93,7 +116,12 @@ fn way(settled: &Settled, target: Target) -> Way {
     let tells = !life.history.is_empty() || last.is_some_and(|last| !last.detail.is_empty());
     let strips = settled.form == Form::Whole && tells;
     match &settled.fate {
-        Disposition::Retry { .. } | Disposition::Hop { .. } | Disposition::DeadLetter(_) if strips => {
+        Disposition::Retry { .. }
+        | Disposition::Hop { .. }
+        | Disposition::Hold { .. }
+        | Disposition::DeadLetter(_)
+            if strips =>
+        {
             Way::Lesser(Form::Bare)
         }
         // The handler has done its work; what cannot be written is the answer.
@@ -101,7 +129,9 @@ fn way(settled: &Settled, target: Target) -> Way {
         // It would be dropped, and what is to tell of that cannot.
         Disposition::Drop(_) => Way::DeadLetter(Class::Permanent),
         Disposition::Retry { verdict, .. } => Way::DeadLetter(verdict.class),
-        Disposition::Hop { .. } => Way::DeadLetter(last.map_or(Class::Permanent, |last| last.class)),
+        Disposition::Hop { .. } | Disposition::Hold { .. } => {
+            Way::DeadLetter(last.map_or(Class::Permanent, |last| last.class))
+        }
         Disposition::DeadLetter(_) => match settled.form {
             Form::Whole | Form::Bare if settled.envelope.value.is_some() => Way::Lesser(Form::Reference),
             Form::Whole | Form::Bare | Form::Reference => Way::None,

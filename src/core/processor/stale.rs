@@ -64,24 +64,25 @@ impl Processor {
     }
 
     /// The acceptance is committed.
-    pub(super) fn go_on_from_stale(&mut self, partition: Partition) {
+    pub(super) fn go_on_from_stale(&mut self, partition: Partition, now: Now) {
         let Some(task) = self.tasks.get_mut(&partition) else { return };
         task.stale = None;
         task.notes.begun = true;
         self.touched.insert(partition);
+        self.set_clock(partition, now);
         self.actions.push_back(Action::Report(Report::RepeatsAccepted { partition }));
     }
 
     /// What may be repeated of a task; nothing where it goes on by itself.
     pub(super) fn repeats(&self, partition: Partition, lanes: &[LaneStart]) -> Vec<OffsetRange> {
-        let range = |(index, start): (usize, &LaneStart)| match *start {
+        let range = |(lane, start): (Lane, &LaneStart)| match *start {
             LaneStart::Committed(_) | LaneStart::Fresh(_) | LaneStart::Absent => None,
             LaneStart::Stale { from, to } => {
-                let topic = self.policy.topic(Lane::at(index)).clone();
+                let topic = self.policy.topic(lane).clone();
                 (from < to).then_some(OffsetRange { topic, partition, from, to })
             }
         };
-        lanes.iter().enumerate().filter_map(range).collect()
+        self.policy.lanes().zip(lanes).filter_map(range).collect()
     }
 }
 

@@ -19,11 +19,14 @@ use crate::core::time::Timestamp;
 
 mod absent;
 mod commit;
+mod count;
 mod deliver;
 mod give_back;
 mod guard;
+mod guarding;
 mod invariant;
 mod obey;
+mod park;
 mod positions;
 mod refused;
 mod stale;
@@ -70,7 +73,7 @@ impl Worker {
         worker.tell(Event::Restored {
             partition: P,
             epoch,
-            found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None },
+            found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), keys: None },
         });
         worker
     }

@@ -10,6 +10,7 @@ use crate::core::outcome::Verdict;
 use crate::core::policy::Policy;
 use crate::core::position::{Partition, TierIndex};
 use crate::core::record::Header;
+use crate::core::state::{Held, held_key};
 use crate::core::time::Timestamp;
 
 /// Adds what a settled record writes. Formed anew for every try, so that the copies carry the time of writing.
@@ -31,6 +32,21 @@ pub(super) fn write_of(settled: &Settled, policy: &Policy, now: Timestamp, write
         Disposition::Retry { tier, due, .. } | Disposition::Hop { tier, due } => {
             let due = lane_due(policy, *tier, now).max(*due);
             writes.push(copy(settled, Target::Tier(*tier), now, headers::of_waiting(envelope, due)));
+        }
+        Disposition::Hold { place, due } => {
+            let order_key = policy.order.key_of(envelope).unwrap_or_default();
+            let mut headers = headers::of_held(envelope);
+            if settled.form != Form::Whole {
+                headers::strip(&mut headers);
+            }
+            writes.push(Write {
+                target: Target::State,
+                partition,
+                timestamp: Some(now),
+                key: Some(held_key(order_key, *place)),
+                value: Some(Held::of(envelope, *due).to_bytes()),
+                headers,
+            });
         }
         Disposition::DeadLetter(verdict) => {
             let headers = headers::of_dead_letter(envelope, verdict, payload_of(verdict, settled.form));
@@ -72,6 +88,7 @@ pub(super) fn weight_of(settled: &Settled) -> usize {
         }
         Disposition::Retry { .. }
         | Disposition::Hop { .. }
+        | Disposition::Hold { .. }
         | Disposition::DeadLetter(_)
         | Disposition::Drop(Dropped::Stale) => size(settled.envelope.key.as_ref()) + size(value_of(settled)),
         Disposition::Drop(Dropped::Duplicate) => return 0,
@@ -92,6 +109,7 @@ pub(super) fn size_for(settled: &Settled, target: Target, policy: &Policy) -> us
         }
         Disposition::Retry { .. }
         | Disposition::Hop { .. }
+        | Disposition::Hold { .. }
         | Disposition::DeadLetter(_)
         | Disposition::Drop(Dropped::Stale) => size(settled.envelope.key.as_ref()) + size(value_of(settled)),
         Disposition::Drop(Dropped::Duplicate) | Disposition::Obeyed(_) => 0,
@@ -139,6 +157,8 @@ fn payload_of(verdict: &Verdict, form: Form) -> Payload {
         | Reason::NoKey
         | Reason::NoVersion
         | Reason::VersionConflict
+        | Reason::VersionGap
+        | Reason::PredecessorDead
         | Reason::BadControlHeader
         | Reason::TooLarge
         | Reason::Refused

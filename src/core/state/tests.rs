@@ -114,7 +114,7 @@ fn what_is_applied_and_cut_or_longer_or_of_another_format_is_told_with_its_key()
 
 #[test]
 fn kinds_of_later_versions_are_passed_over_whatever_they_hold() {
-    for key in [&b"\0\0\0\x01b\0\0\0\x02ab"[..], b"\0\0\0\x01h\0\0\0\0\0\0\0\x01\xff", b"\0\0\0\x07o/pause"] {
+    for key in [&b"\0\0\0\x01z\0\0\0\x02ab"[..], b"\0\0\0\x01x\0\0\0\0\0\0\0\x01\xff", b"\0\0\0\x07o/pause"] {
         assert_eq!(StateEntry::read(Some(key), Some(b"\xff\xff")), Ok(StateEntry::Unknown));
     }
 }

@@ -170,7 +170,7 @@ impl Plan {
             let is_guarded = topology
                 .pipelines
                 .iter()
-                .any(|pipeline| pipeline.name == wanted.pipeline && pipeline.policy.order.is_guarded());
+                .any(|pipeline| pipeline.name == wanted.pipeline && pipeline.policy.order.keeps_state());
             let change = if let Change::Grow { from, to } = change
                 && is_guarded
             {

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset as ClientOffset, TopicPartitionList};
 
-use crate::core::guard::{Entry, KeyHasher, VersionTable};
+use crate::core::guard::KeyHasher;
+use crate::core::policy::OrderPolicy;
 use crate::core::position::{Epoch, Offset, Partition};
-use crate::core::state::{Applied, BadStateEntry, LanePosition, StateEntry};
+use crate::core::state::{BadStateEntry, Keys, LanePosition, StateEntry};
 use crate::kafka::context::Context;
+use crate::kafka::convert::Converter;
 use crate::kafka::error::ClientError;
 use crate::kafka::lookup::TRY;
 use crate::kafka::settings;
@@ -29,8 +31,8 @@ pub(super) type Positions = BTreeMap<String, LanePosition>;
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) positions: Positions,
-    /// The newest applied version of each key; only where the pipeline has a guard.
-    pub(super) versions: Option<Box<VersionTable>>,
+    /// What is known of keys; only where the pipeline has a guard or parks.
+    pub(super) keys: Option<Box<Keys>>,
 }
 
 /// One partition of the state topic, as far as it is read.
@@ -42,8 +44,8 @@ pub(super) struct Reading {
     end: Offset,
     stage: Stage,
     entries: Entries,
-    /// Of the keys, where the pipeline has a guard.
-    hasher: Option<KeyHasher>,
+    /// Of the keys, and their order, where the pipeline has a guard or parks.
+    hasher: Option<(KeyHasher, OrderPolicy)>,
     /// What could not be read when it was read to its end last.
     unreadable_last: Option<String>,
     /// How far it is read.
@@ -90,7 +92,8 @@ impl Reading {
         let impatient = client(&settings::impatient_consumer(kafka, pipeline), kafka)?;
         let topic = pipeline.state.name.as_str();
         let (_, end) = impatient.fetch_watermarks(topic, partition.0, TRY)?;
-        let hasher = pipeline.policy.order.is_guarded().then_some(hasher);
+        let order = &pipeline.policy.order;
+        let hasher = order.keeps_state().then(|| (hasher, order.clone()));
         Ok(Self {
             partition,
             epoch,
@@ -98,7 +101,7 @@ impl Reading {
             consumer,
             end: Offset(end),
             stage: Stage::Waits,
-            entries: Entries::new(hasher),
+            entries: Entries::new(hasher.as_ref()),
             hasher,
             unreadable_last: None,
             next: Offset(0),
@@ -109,7 +112,7 @@ impl Reading {
     fn begin_anew(&mut self) {
         self.stage = Stage::Waits;
         self.next = Offset(0);
-        self.entries = Entries::new(self.hasher);
+        self.entries = Entries::new(self.hasher.as_ref());
     }
 
     /// Whether it must be begun anew.
@@ -140,7 +143,7 @@ impl Reading {
             match self.consumer.poll(left) {
                 Some(Ok(found)) => {
                     self.next = Offset(found.offset()).next();
-                    self.entries.take(found.key(), found.payload());
+                    self.entries.take(&found);
                 }
                 // Behind everything that was stable when it was asked for, the end included.
                 Some(Err(KafkaError::PartitionEOF(_))) => return self.read(pipeline),
@@ -169,65 +172,50 @@ impl Reading {
             self.begin_anew();
             return Err(NotRead::Yet(detail));
         }
-        let Entries { positions, versions, .. } = std::mem::replace(&mut self.entries, Entries::new(None));
+        let Entries { positions, keys } = std::mem::replace(&mut self.entries, Entries::new(None));
         let positions = positions.into_iter();
         let positions = positions.filter_map(|(lane, position)| Some((lane, position.ok()?))).collect();
-        Ok(State { positions, versions })
+        Ok(State { positions, keys })
     }
 }
 
 /// The newest entries of what is read so far.
 struct Entries {
     positions: BTreeMap<String, Result<LanePosition, BadStateEntry>>,
-    versions: Option<Box<VersionTable>>,
-    /// The keys whose newest entries cannot be read.
-    bad_versions: BTreeMap<Vec<u8>, BadStateEntry>,
+    keys: Option<Box<Keys>>,
 }
 
 impl Entries {
-    /// Nothing; versions are left out without a hasher.
-    fn new(hasher: Option<KeyHasher>) -> Self {
-        let versions = hasher.map(|hasher| Box::new(VersionTable::new(hasher)));
-        Self { positions: BTreeMap::new(), versions, bad_versions: BTreeMap::new() }
+    /// Nothing; what is known of keys is left out without a hasher.
+    fn new(order: Option<&(KeyHasher, OrderPolicy)>) -> Self {
+        let keys = order.map(|(hasher, order)| Box::new(Keys::new(*hasher, order)));
+        Self { positions: BTreeMap::new(), keys }
     }
 
     /// One that cannot be read.
     fn unreadable(&self) -> Option<&BadStateEntry> {
         let positions = self.positions.values().filter_map(|position| position.as_ref().err());
-        positions.chain(self.bad_versions.values()).next()
+        positions.chain(self.keys.iter().filter_map(|keys| keys.unreadable())).next()
     }
 
-    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
-        match StateEntry::read(key, value) {
-            Ok(StateEntry::Position { lane, position: Some(position) }) => {
+    fn take(&mut self, found: &BorrowedMessage<'_>) {
+        let (key, value) = (found.key(), found.payload());
+        let entry = match &mut self.keys {
+            Some(keys) => keys.take(key, value, || Converter::default().record(found).headers),
+            None => StateEntry::read(key, value).map(Some),
+        };
+        match entry {
+            Ok(Some(StateEntry::Position { lane, position: Some(position) })) => {
                 self.positions.insert(lane, Ok(position));
             }
-            Ok(StateEntry::Position { lane, position: None }) => drop(self.positions.remove(&lane)),
-            Ok(StateEntry::Applied { key, applied }) => self.apply(key, applied),
-            Ok(StateEntry::Unknown) => {}
+            Ok(Some(StateEntry::Position { lane, position: None })) => drop(self.positions.remove(&lane)),
+            Ok(_) => {}
             Err(BadStateEntry::Key) => tracing::debug!("a key of the state topic is not redrive's"),
-            Err(bad @ BadStateEntry::Position { .. }) => {
+            Err(bad) => {
                 if let BadStateEntry::Position { lane, .. } = &bad {
                     self.positions.insert(lane.clone(), Err(bad));
                 }
             }
-            Err(bad @ BadStateEntry::Applied { .. }) => {
-                if let (Some(_), BadStateEntry::Applied { key, .. }) = (&self.versions, &bad) {
-                    self.bad_versions.insert(key.clone(), bad);
-                }
-            }
-        }
-    }
-
-    fn apply(&mut self, key: &[u8], applied: Option<Applied<'_>>) {
-        let Some(versions) = self.versions.as_deref_mut() else { return };
-        self.bad_versions.remove(key);
-        let hash = versions.hash(key);
-        match applied {
-            Some(Applied { version, fingerprint, .. }) => {
-                versions.set(hash, Entry { version, tag: fingerprint });
-            }
-            None => drop(versions.remove(hash)),
         }
     }
 }

@@ -60,7 +60,7 @@ impl Asker {
         if let Some(detail) = short {
             return Ok(Tried::Stuck(Found::TooFewPartitions { partition, detail }));
         }
-        let State { positions: notes, versions } = if self.pipeline.policy.order.is_guarded()
+        let State { positions: notes, keys } = if self.pipeline.policy.order.keeps_state()
             || !lanes.iter().all(|lane| committed.stood.contains_key(lane))
         {
             self.state(partition, epoch)?
@@ -80,7 +80,7 @@ impl Asker {
             return Err(NotRead::Yet(format!("there is no topic `{topic}`")));
         }
         let ids: Vec<Option<TopicId>> = topics.values().map(|topic| topic.id()).collect();
-        let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone(), versions };
+        let mut task = Restored { mark, founding, lanes: Vec::new(), topics: ids.clone(), keys };
         let (mut losses, mut remade) = (Vec::new(), Vec::new());
         for (lane, id) in lanes.into_iter().zip(ids) {
             if topics.get(&lane) == Some(&Topic::Missing) {
@@ -96,7 +96,7 @@ impl Asker {
                     Lane::Source => {
                         self.resolver(founding).resolve(partition, log).map_err(NotRead::Never)?
                     }
-                    Lane::Control | Lane::Tier(_) => log.start,
+                    Lane::Control | Lane::Held | Lane::Tier(_) => log.start,
                 };
                 losses.extend(loss(at, start, log));
                 task.lanes.push(LaneStart::Fresh(start.max(log.start)));
@@ -164,7 +164,9 @@ impl Asker {
                     committed.mark = found.metadata().parse().ok();
                     committed.mark.and_then(|mark| mark.topic)
                 }
-                Lane::Control | Lane::Tier(_) => found.metadata().parse().ok().map(|LaneMark(id)| id),
+                Lane::Control | Lane::Held | Lane::Tier(_) => {
+                    found.metadata().parse().ok().map(|LaneMark(id)| id)
+                }
             };
             committed.stood.insert(lane, Stood { offset: Offset(offset), known: Known::Committed, id });
         }

@@ -245,7 +245,7 @@ impl Work {
                 let id = task.topics.get(lane.index()).copied().flatten();
                 match lane {
                     Lane::Source => element.set_metadata(task.mark.to_string()),
-                    Lane::Control | Lane::Tier(_) => {
+                    Lane::Control | Lane::Held | Lane::Tier(_) => {
                         element.set_metadata(id.map(|id| LaneMark(id).to_string()).unwrap_or_default());
                     }
                 }

@@ -1,7 +1,7 @@
 //! What the core wants done, done.
 
 use crate::core::event::{AbortCause, Action, Transaction, TransactionResult};
-use crate::core::position::{Epoch, Offset, Partition};
+use crate::core::position::{Epoch, Lane, Offset, Partition};
 use crate::fail_point::fail_point;
 use crate::kafka::reader::LaneId;
 use crate::runtime::worker::{Step, UnderWay, Worker, WorkerError};
@@ -28,6 +28,11 @@ impl Worker {
                     self.met(id, met);
                 }
             }
+            Action::FindEnd { partition, epoch } => {
+                if self.epochs.is_current(partition, epoch) {
+                    self.lookup.find_end(partition, epoch);
+                }
+            }
             Action::Handle(delivery) => {
                 if self.epochs.is_current(delivery.id.partition, delivery.id.epoch) {
                     self.due.extend(self.deliveries.begin(*delivery));
@@ -44,7 +49,12 @@ impl Worker {
         Ok(Step::On)
     }
 
-    fn open(&mut self, partition: Partition, epoch: Epoch, lanes: &[Offset]) -> Result<(), WorkerError> {
+    fn open(
+        &mut self,
+        partition: Partition,
+        epoch: Epoch,
+        lanes: &[(Lane, Offset)],
+    ) -> Result<(), WorkerError> {
         if self.epochs.is_current(partition, epoch) {
             fail_point!(BeforeOpen);
             self.reading.open(&self.settings.transactor.pipeline, partition, lanes)?;

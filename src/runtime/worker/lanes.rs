@@ -10,10 +10,10 @@ impl Worker {
     /// The topic of a lane is gone.
     pub(super) fn vanished(&mut self, lane: Lane) {
         let policy = &self.settings.transactor.pipeline.policy;
-        let is_guarded = policy.order.is_guarded();
+        let keeps_state = policy.order.keeps_state();
         self.account.vanished(lane, unread(policy, lane));
         self.due.push_back(Event::Absent { lane });
-        if is_guarded {
+        if keeps_state {
             // What is settled of it may hold up others of its keys, or may be committed long after them if it comes back.
             self.misplace(lane);
         }

@@ -136,6 +136,7 @@ fn settled(t: &Telemetry, fate: &Fate) {
             lane.failed(verdict.class).inc_by(fate.count);
         }
         FateKind::Hop => lane.hopped.inc_by(fate.count),
+        FateKind::Hold => lane.held.inc_by(fate.count),
         FateKind::Obeyed => lane.obeyed.inc_by(fate.count),
         FateKind::Drop(why) => lane.dropped(*why).inc_by(fate.count),
         FateKind::DeadLetter(verdict) => {
@@ -171,6 +172,8 @@ fn was_attempted(reason: &Reason) -> bool {
         | Reason::NoKey
         | Reason::NoVersion
         | Reason::VersionConflict
+        | Reason::VersionGap
+        | Reason::PredecessorDead
         | Reason::BadControlHeader
         | Reason::BadHeaderName => false,
         Reason::Exhausted

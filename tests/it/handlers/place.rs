@@ -113,6 +113,7 @@ pub(crate) fn envelope(value: Option<&[u8]>) -> Envelope {
         origin: Origin { topic, partition, offset },
         origin_timestamp: Timestamp::from_millis(1_700_000_000_123),
         version: None,
+        gap_due: None,
         life: Life::default(),
     }
 }

@@ -8,7 +8,6 @@ use super::cluster::log::Isolation;
 use super::plan::Micro;
 use super::planted::Bug;
 use super::slot::Reader;
-use super::versions;
 use super::world::{WorkerStep, World};
 
 impl World {
@@ -23,9 +22,9 @@ impl World {
         let Some(lanes) = self.lanes_of(slot) else { return };
         let places: Vec<Place> = lanes.into_iter().map(|lane| Place::lane(lane, partition)).collect();
         let is_pending = places.iter().any(|place| self.cluster.has_pending_offsets(*place));
-        let reads_versions = versions::rules(&self.plan.policy.order).is_some();
+        let reads_keys = self.plan.policy.order.keeps_state();
         let waits = is_pending && self.bug != Some(Bug::UnstableRestore)
-            || reads_versions && !self.state_is_stable(partition);
+            || reads_keys && !self.state_is_stable(partition);
         if waits || self.stalled_until > self.now {
             let wait = self.latency() + self.random.millis(5, 50);
             return self.worker_after(slot, wait, WorkerStep::Restore(partition, epoch));
@@ -38,22 +37,36 @@ impl World {
             })
             .collect();
         let founding = Founding(self.plan.partitions as u32);
-        let (mark, versions) = (self.mark(partition), self.versions(slot, partition));
-        let found = Restored { mark, founding, lanes, topics: Vec::new(), versions };
+        let (mark, keys) = (self.mark(partition), self.keys(slot, partition));
+        let found = Restored { mark, founding, lanes, topics: Vec::new(), keys };
         let partition = Partition(partition);
         let wait = self.latency();
         let event = Event::Restored { partition, epoch, found };
         self.worker_after(slot, wait, WorkerStep::Deliver(Box::new(event)));
     }
 
-    pub(crate) fn open_task(&mut self, slot: usize, partition: Partition, epoch: Epoch, lanes: &[Offset]) {
+    pub(crate) fn open_task(
+        &mut self,
+        slot: usize,
+        partition: Partition,
+        epoch: Epoch,
+        lanes: &[(Lane, Offset)],
+    ) {
         self.checker.task_opened(self.slots[slot].process(), partition, epoch, self.now);
-        for (lane, offset) in self.lanes_of(slot).into_iter().flatten().zip(lanes) {
+        for (lane, offset) in lanes.iter().copied() {
             let too_far = i64::from(self.bug == Some(Bug::RecordSkippedAtOpen) && lane == Lane::Source);
             let position = offset.0 + too_far;
             let reader = Reader { epoch, position, asked: None, answering: false, watched: false };
             self.slots[slot].readers.insert((partition.0, lane), reader);
         }
+    }
+
+    /// The end of a task's source, open transactions included.
+    pub(crate) fn find_end(&mut self, slot: usize, partition: Partition, epoch: Epoch) {
+        let end = self.cluster.log(Place::lane(Lane::Source, partition.0)).end();
+        let wait = self.latency();
+        let event = Event::End { partition, epoch, end: Offset(end) };
+        self.worker_after(slot, wait, WorkerStep::Deliver(Box::new(event)));
     }
 
     /// The lanes of the policy that the process of a slot has.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use redrive::core::event::{Event, Transaction, TransactionId};
-use redrive::core::guard::VersionTable;
 use redrive::core::position::{CommitMark, Epoch, Lane};
+use redrive::core::state::Keys;
 use redrive::core::time::{Monotonic, Now, Timestamp};
 
 use super::cluster::group::{Membership, Process};
@@ -82,7 +82,7 @@ pub(crate) struct Slot {
     pub(crate) epochs: BTreeMap<i32, Epoch>,
     pub(crate) readers: BTreeMap<(i32, Lane), Reader>,
     /// The versions of each task as they were first read; only a planted bug goes by them.
-    pub(crate) kept: BTreeMap<i32, Box<VersionTable>>,
+    pub(crate) kept: BTreeMap<i32, Box<Keys>>,
     /// Events that the worker's thread has not taken; the first is being taken or is held.
     pub(crate) inbox: VecDeque<Event>,
     pub(crate) producers: [ProducerEpoch; 2],

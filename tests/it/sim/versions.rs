@@ -1,10 +1,10 @@
 //! Pipelines with a guard: which plans have one, what versions their source has, and what a worker finds of them.
 
 use bytes::Bytes;
-use redrive::core::guard::{Entry, KeyHasher, Version, VersionTable};
+use redrive::core::guard::KeyHasher;
 use redrive::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource};
 use redrive::core::record::{Header, HeaderName, Record};
-use redrive::core::state::{Applied, StateEntry};
+use redrive::core::state::{Applied, Keys, StateEntry};
 use redrive::core::time::Timestamp;
 
 use super::cluster::log::Isolation;
@@ -29,14 +29,14 @@ pub(crate) fn order(seed: u64) -> OrderPolicy {
         tombstone: *random.pick(&[TombstoneVersion::DeadLetter, TombstoneVersion::Next]),
         stale_output: None,
     });
-    OrderPolicy { key: OrderKey::Record, guard }
+    OrderPolicy { key: OrderKey::Record, guard, ..OrderPolicy::default() }
 }
 
 /// The rules of a guarded pipeline.
 pub(crate) fn rules(order: &OrderPolicy) -> Option<&Latest> {
     match &order.guard {
         Guard::Latest(rules) => Some(rules),
-        Guard::None => None,
+        Guard::None | Guard::Contiguous(_) => None,
     }
 }
 
@@ -81,9 +81,12 @@ impl World {
         log.last_stable() == log.end() || self.bug == Some(Bug::StateReadToLastStable)
     }
 
-    /// The versions that a task's new owner reads.
-    pub(crate) fn versions(&mut self, slot: usize, partition: i32) -> Option<Box<VersionTable>> {
-        rules(&self.plan.policy.order)?;
+    /// What a task's new owner reads of its keys.
+    pub(crate) fn keys(&mut self, slot: usize, partition: i32) -> Option<Box<Keys>> {
+        let order = &self.plan.policy.order;
+        if !order.keeps_state() {
+            return None;
+        }
         if self.bug == Some(Bug::VersionsKept)
             && let Some(kept) = self.slots[slot].kept.get(&partition)
         {
@@ -93,17 +96,13 @@ impl World {
             Some(Bug::UncommittedVersions) => Isolation::Uncommitted,
             Some(_) | None => Isolation::Committed,
         };
-        let mut versions = VersionTable::new(KeyHasher::new(self.plan.seed));
+        let mut keys = Keys::new(KeyHasher::new(self.plan.seed), order);
         for record in self.cluster.read(Place { topic: Topic::State, partition }, 0, usize::MAX, isolation) {
-            if let Some((key, Some(Applied { version: Version(version), fingerprint, .. }))) =
-                applied_in(&record)
-            {
-                let entry = Entry { version: Version(version), tag: fingerprint };
-                versions.set(versions.hash(&key), entry);
-            }
+            let taken = keys.take(record.key.as_deref(), record.value.as_deref(), || record.headers.clone());
+            assert!(taken.is_ok() && keys.unreadable().is_none(), "{record:?}");
         }
-        let versions = Box::new(versions);
-        self.slots[slot].kept.insert(partition, versions.clone());
-        Some(versions)
+        let keys = Box::new(keys);
+        self.slots[slot].kept.insert(partition, keys.clone());
+        Some(keys)
     }
 }

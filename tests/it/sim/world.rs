@@ -374,6 +374,7 @@ impl World {
             Action::Fetch { partition, epoch, lane, most } => {
                 self.ask_records(slot, partition, epoch, lane, most);
             }
+            Action::FindEnd { partition, epoch } => self.find_end(slot, partition, epoch),
             Action::Handle(delivery) => self.handle(slot, *delivery),
             Action::Transact(transaction) => self.begin_job(slot, transaction),
             Action::ReadBack { transaction, partitions } => {

@@ -247,7 +247,7 @@ fn a_guard_that_says_only_where_versions_stand_has_the_documented_start_values()
         tombstone: TombstoneVersion::DeadLetter,
         stale_output: None,
     };
-    assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Record, guard: Guard::Latest(latest) });
+    assert_eq!(pipeline.policy.order, OrderPolicy { guard: Guard::Latest(latest), ..OrderPolicy::default() });
     assert_eq!(pipeline.policy.order.stale_output(), None);
 }
 
@@ -264,7 +264,11 @@ fn a_guard_is_read_with_all_that_it_goes_by() {
         tombstone: TombstoneVersion::Next,
         stale_output: stale.clone(),
     };
-    assert_eq!(pipeline.policy.order, OrderPolicy { key: OrderKey::Partition, guard: Guard::Latest(latest) });
+    let guard = Guard::Latest(latest);
+    assert_eq!(
+        pipeline.policy.order,
+        OrderPolicy { key: OrderKey::Partition, guard, ..OrderPolicy::default() }
+    );
     assert_eq!(pipeline.policy.order.stale_output(), stale.as_ref());
     let equal = guarded("version = { header = \"rev\" }, equal = \"apply\"").policy.order.guard;
     assert!(matches!(equal, Guard::Latest(Latest { equal: Equal::Apply, .. })), "{equal:?}");

@@ -61,13 +61,8 @@ fn a_task_taken_over_without_the_topic_of_a_lane_begins_at_once_and_reads_the_ot
     let epoch = worker.epoch();
     let committed = LaneStart::Committed(Offset(0));
     let lanes_found = vec![committed, LaneStart::Absent, LaneStart::Absent];
-    let found = Restored {
-        mark: None,
-        founding: Founding(1),
-        lanes: lanes_found,
-        topics: vec![None; 3],
-        versions: None,
-    };
+    let found =
+        Restored { mark: None, founding: Founding(1), lanes: lanes_found, topics: vec![None; 3], keys: None };
     worker.tell(Event::Restored { partition: P, epoch, found });
     let fetched = |action: &Action| match action {
         Action::Fetch { lane, .. } => Some(*lane),

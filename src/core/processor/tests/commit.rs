@@ -70,7 +70,7 @@ fn a_task_with_large_records_leaves_the_others_their_turn() {
             founding: Founding(1),
             lanes: lanes.clone(),
             topics: Vec::new(),
-            versions: None,
+            keys: None,
         };
         worker.tell(Event::Restored { partition, epoch, found });
     }
@@ -237,7 +237,7 @@ fn a_refused_write_of_no_record_stops_its_own_task_only() {
         founding: Founding(2),
         lanes: vec![LaneStart::Committed(Offset(0))],
         topics: Vec::new(),
-        versions: None,
+        keys: None,
     };
     worker.tell(Event::Restored { partition: other, epoch, found });
     worker.fetch(Lane::Source, vec![record(0, "a")]);
@@ -296,7 +296,7 @@ fn a_first_start_is_committed_before_anything_is_read() {
     worker.tell(Event::Restored {
         partition: P,
         epoch,
-        found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None },
+        found: Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), keys: None },
     });
     let open = |action: &Action| matches!(action, Action::Open { .. } | Action::Fetch { .. });
     assert!(!worker.others.iter().any(open));

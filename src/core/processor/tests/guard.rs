@@ -1,229 +1,16 @@
-//! The guard: what an arriving version is to the applied one, and that nothing is applied before its commit.
+//! `guard = "latest"`: what an arriving version is to the applied one, and that nothing is applied before its commit.
 
+use super::guarding::{Guarding, KEY, Lives, cases, copy_in, guarded, latest, play, versioned, word};
 use super::*;
-use crate::core::event::{Dropped, FateKind};
-use crate::core::guard::{Entry, KeyHasher, Version, VersionTable, fingerprint};
-use crate::core::policy::{Equal, Guard, Latest, TombstoneVersion, VersionSource};
+use crate::core::event::FateKind;
+use crate::core::guard::{Entry, Version, fingerprint};
+use crate::core::policy::{Equal, Latest, TombstoneVersion};
 use crate::core::position::TopicName;
-use crate::core::record::HeaderName;
-use crate::core::state::Applied;
-
-const CASES: &str = include_str!("../../../../tests/cases/guard.json");
-const KEY: &str = "k";
-
-fn latest() -> Latest {
-    Latest {
-        version: vec![VersionSource::Header(HeaderName::from_static("rev"))],
-        equal: Equal::Conflict,
-        tombstone: TombstoneVersion::DeadLetter,
-        stale_output: None,
-    }
-}
-
-fn guarded(rules: Latest) -> Policy {
-    let mut policy = once(policy(&[5]));
-    policy.order.guard = Guard::Latest(rules);
-    policy
-}
-
-fn versioned(offset: i64, version: impl ToString, value: Option<&str>) -> Record {
-    let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
-    let rev = Bytes::from(version.to_string());
-    let headers = vec![Header { name: HeaderName::from_static("rev"), value: Some(rev) }];
-    Record { value, headers, ..record(offset, KEY) }
-}
-
-/// A worker with task 0 and what the state topic says of its keys.
-struct Guarding {
-    policy: Policy,
-    worker: Worker,
-    /// What was committed to the state topic.
-    state: Vec<(Bytes, Bytes)>,
-    offsets: Vec<Offset>,
-    fates: Vec<FateKind>,
-}
-
-impl Guarding {
-    fn new(policy: Policy) -> Self {
-        let offsets = policy.lanes().map(|_| Offset(0)).collect();
-        let worker = Worker::new(policy.clone());
-        let mut guarding = Self { policy, worker, state: Vec::new(), offsets, fates: Vec::new() };
-        guarding.take_over();
-        guarding
-    }
-
-    /// A worker that knows what Kafka knows.
-    fn take_over(&mut self) {
-        let millis = self.worker.millis;
-        self.worker = Worker::new(self.policy.clone());
-        self.worker.millis = millis;
-        self.worker.notes_by_themselves = Answers::Committed;
-        let versions = Some(Box::new(self.versions()));
-        let lanes = self.offsets.iter().map(|offset| LaneStart::Committed(*offset)).collect();
-        self.worker.tell(Event::Assigned(vec![P]));
-        let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions };
-        let epoch = self.worker.epoch();
-        self.worker.tell(Event::Restored { partition: P, epoch, found });
-    }
-
-    fn versions(&self) -> VersionTable {
-        let mut versions = VersionTable::new(KeyHasher::new(1));
-        for (key, value) in &self.state {
-            let Ok(StateEntry::Applied { key, applied: Some(Applied { version, fingerprint, .. }) }) =
-                StateEntry::read(Some(key), Some(value))
-            else {
-                panic!("{key:?} {value:?}")
-            };
-            versions.set(versions.hash(key), Entry { version, tag: fingerprint });
-        }
-        versions
-    }
-
-    fn applied(&self) -> Option<i64> {
-        let versions = self.versions();
-        versions.get(versions.hash(KEY.as_bytes())).map(|entry| entry.version.0)
-    }
-
-    fn apply(&mut self, version: i64) {
-        let offset = self.offsets[Lane::Source.index()].0;
-        self.fetch(Lane::Source, versioned(offset, version, Some(&format!("value-{version}"))));
-        self.worker.answer(done());
-        self.commit();
-        self.fates.clear();
-    }
-
-    fn fetch(&mut self, lane: Lane, record: Record) {
-        self.worker.fetch(lane, vec![record]);
-    }
-
-    /// Commits the transaction that is formed.
-    fn commit(&mut self) -> Transaction {
-        let transaction = self.worker.end(TransactionResult::Committed);
-        self.note(&transaction);
-        transaction
-    }
-
-    /// Commits until nothing is left.
-    fn commit_all(&mut self) {
-        self.worker.wait(100);
-        while !self.worker.transactions.is_empty() {
-            self.commit();
-            self.worker.wait(100);
-        }
-    }
-
-    /// The broker refuses the first output of the transaction that is formed.
-    fn refuse_the_output(&mut self) {
-        let place = self.worker.transactions[0].writes.iter().position(|w| w.target == Target::Output);
-        self.worker.end(TransactionResult::Aborted(AbortCause::Refused {
-            target: Target::Output,
-            partition: P,
-            flaw: Flaw::TooLarge,
-            suspects: Suspects::Each(vec![place.unwrap()]),
-            detail: "too large".to_owned(),
-        }));
-    }
-
-    fn note(&mut self, transaction: &Transaction) {
-        for write in transaction.writes.iter().filter(|write| write.target == Target::State) {
-            self.state.push((write.key.clone().unwrap(), write.value.clone().unwrap()));
-        }
-        for (lane, offset) in &transaction.tasks[0].offsets {
-            self.offsets[lane.index()] = *offset;
-        }
-        for action in self.worker.others.drain(..) {
-            match action {
-                Action::Report(Report::Settled(fates)) => {
-                    self.fates.extend(fates.into_iter().map(|fate| fate.kind));
-                }
-                Action::Report(Report::Broken(breach)) => panic!("{breach}"),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// The waiting copy that a transaction writes.
-fn copy_in(transaction: &Transaction, offset: i64) -> Record {
-    let write = transaction.writes.iter().find(|write| matches!(write.target, Target::Tier(_))).unwrap();
-    Record {
-        offset: Offset(offset),
-        timestamp: write.timestamp.unwrap(),
-        key: write.key.clone(),
-        value: write.value.clone(),
-        headers: write.headers.clone(),
-        unnamed_headers: 0,
-    }
-}
-
-fn word(fate: &FateKind) -> &'static str {
-    match fate {
-        FateKind::Emit => "APPLIED",
-        FateKind::Retry(_) => "RETRY",
-        FateKind::Drop(Dropped::Stale) => "STALE",
-        FateKind::Drop(Dropped::Duplicate) => "DUPLICATE",
-        FateKind::DeadLetter(verdict) if verdict.reason == Reason::VersionConflict => "QUARANTINED",
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Whether the worker is a new one after each arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lives {
-    One,
-    OneEach,
-}
-
-fn play(case: &serde_json::Value, lives: Lives) {
-    let name = case["name"].as_str().unwrap();
-    let mut guarding = Guarding::new(match case["mode"].as_str().unwrap() {
-        "latest" => guarded(latest()),
-        _ => once(policy(&[5])),
-    });
-    guarding.apply(case["start"].as_i64().unwrap());
-    let (mut effects, mut copies) = (Vec::new(), std::collections::BTreeMap::new());
-    for arrival in case["arrivals"].as_array().unwrap() {
-        if lives == Lives::OneEach {
-            guarding.take_over();
-        }
-        let version = arrival["version"].as_i64().or(arrival["retry_of"].as_i64()).unwrap();
-        if arrival.get("retry_of").is_some() {
-            guarding.worker.wait(10_000);
-            let copy: Record = copies.remove(&version).unwrap();
-            guarding.fetch(Lane::Tier(TierIndex(0)), copy);
-        } else {
-            let own = format!("value-{version}");
-            let value = arrival.get("value").map_or(Some(own.as_str()), |value| value.as_str());
-            let offset = guarding.offsets[Lane::Source.index()].0;
-            guarding.fetch(Lane::Source, versioned(offset, version, value));
-        }
-        if !guarding.worker.deliveries.is_empty() {
-            let fails_now = arrival["outcome"].as_str() == Some("transient");
-            guarding.worker.answer(if fails_now { fails(Class::Transient) } else { done() });
-        }
-        let transaction = guarding.commit();
-        if transaction.writes.iter().any(|write| matches!(write.target, Target::Tier(_))) {
-            copies.insert(version, copy_in(&transaction, 0));
-        }
-        effects.extend(transaction.writes.iter().filter(|w| w.target == Target::Output).map(|_| version));
-    }
-    let verdicts: Vec<&str> = guarding.fates.iter().map(word).collect();
-    let expected: Vec<&str> =
-        case["verdicts"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
-    assert_eq!(verdicts, expected, "{name} {lives:?}");
-    let expected: Vec<i64> =
-        case["effects"].as_array().unwrap().iter().map(|e| e.as_i64().unwrap()).collect();
-    assert_eq!(effects, expected, "{name} {lives:?}");
-    if let Some(applied) = case["applied"].as_i64() {
-        assert_eq!(guarding.applied(), Some(applied), "{name} {lives:?}");
-    }
-}
 
 #[test]
 fn every_vector_of_latest_has_its_verdicts_and_without_a_guard_the_state_regresses() {
-    let cases: serde_json::Value = serde_json::from_str(CASES).unwrap();
     let mut played = 0;
-    for case in cases["cases"].as_array().unwrap() {
+    for case in &cases() {
         if matches!(case["mode"].as_str(), Some("latest" | "none")) {
             for lives in [Lives::One, Lives::OneEach] {
                 play(case, lives);
@@ -267,7 +54,7 @@ fn a_version_is_judged_by_what_is_settled_before_it_and_committed_with_it() {
     let state = transaction.writes.iter().filter(|write| write.target == Target::State).count();
     assert_eq!((transaction.records, state), (3, 1), "only the newest of a key is noted");
     guarding.fates.sort();
-    assert_eq!(guarding.fates.iter().map(word).collect::<Vec<_>>(), ["APPLIED", "STALE"]);
+    assert_eq!(guarding.fates.iter().map(word).collect::<Vec<_>>(), ["APPLIED", "APPLIED", "STALE"]);
     assert_eq!(guarding.applied(), Some(12));
 }
 
@@ -379,7 +166,7 @@ fn a_task_whose_versions_are_not_known_does_not_begin() {
     let mut worker = Worker::new(policy.clone());
     worker.tell(Event::Assigned(vec![P]));
     let lanes = policy.lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
-    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None };
+    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), keys: None };
     let epoch = worker.epoch();
     worker.tell(Event::Restored { partition: P, epoch, found });
     assert!(!worker.others.iter().any(|action| matches!(action, Action::Open { .. })));

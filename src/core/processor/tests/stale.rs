@@ -23,7 +23,7 @@ fn stale() -> Worker {
         LaneStart::Stale { from: Offset(3), to: Offset(4) },
     ];
     let epoch = worker.epoch();
-    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None };
+    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), keys: None };
     worker.tell(Event::Restored { partition: P, epoch, found });
     worker
 }
@@ -110,7 +110,7 @@ fn old_positions_without_anything_behind_them_are_no_question() {
     worker.tell(Event::Assigned(vec![P]));
     let lanes = vec![LaneStart::Stale { from: Offset(5), to: Offset(5) }, LaneStart::Fresh(Offset(0))];
     let epoch = worker.epoch();
-    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), versions: None };
+    let found = Restored { mark: None, founding: Founding(1), lanes, topics: Vec::new(), keys: None };
     worker.tell(Event::Restored { partition: P, epoch, found });
     worker.end(TransactionResult::Committed);
     assert_eq!(asked(&worker), [Lane::Control, Lane::Source]);

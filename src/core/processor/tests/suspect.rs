@@ -157,7 +157,7 @@ fn two_tasks() -> (Worker, Partition, Epoch) {
     worker.tell(Event::Assigned(vec![other]));
     let epoch = worker.core.tasks[&other].epoch;
     let lanes = worker.core.policy.lanes().map(|_| LaneStart::Committed(Offset(0))).collect();
-    let found = Restored { mark: None, founding: Founding(2), lanes, topics: Vec::new(), versions: None };
+    let found = Restored { mark: None, founding: Founding(2), lanes, topics: Vec::new(), keys: None };
     worker.tell(Event::Restored { partition: other, epoch, found });
     (worker, other, epoch)
 }

@@ -61,7 +61,9 @@ impl Checker {
         self.never_early(slot, holding, id.lane, place, stored, now)?;
         let before = match id.lane {
             Lane::Source | Lane::Control => 0,
-            Lane::Tier(_) => lineage::number(&stored.record.headers, "redrive-attempt").unwrap_or(0),
+            Lane::Held | Lane::Tier(_) => {
+                lineage::number(&stored.record.headers, "redrive-attempt").unwrap_or(0)
+            }
         };
         let most = self.policy.ladder.most_attempts();
         if i64::from(delivery.attempt) != before + 1 || delivery.attempt > most {

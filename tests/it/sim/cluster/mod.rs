@@ -36,6 +36,7 @@ impl From<Lane> for Topic {
             Lane::Source => Self::Source,
             Lane::Control => Self::Control,
             Lane::Tier(tier) => Self::Tier(tier),
+            Lane::Held => panic!("what was held is read from no topic"),
         }
     }
 }
@@ -111,7 +112,7 @@ impl Cluster {
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
-        (0..self.lanes).map(Lane::at)
+        (0..self.lanes).map(Lane::at).filter(|lane| *lane != Lane::Held)
     }
 
     fn slot(&self, place: Place) -> usize {

@@ -29,6 +29,7 @@ fn lane(lane: Lane) -> String {
     match lane {
         Lane::Source => "source".to_owned(),
         Lane::Control => "control".to_owned(),
+        Lane::Held => "held".to_owned(),
         Lane::Tier(tier) => format!("tier{}", tier.0),
     }
 }
@@ -57,6 +58,7 @@ fn write_event(f: &mut Formatter<'_>, event: &Event) -> fmt::Result {
         | Event::Restored { .. }
         | Event::Revoked(_)
         | Event::Lost(_)
+        | Event::End { .. }
         | Event::Transacted { .. }
         | Event::ReadBack { .. }
         | Event::Absent { .. }
@@ -75,6 +77,7 @@ fn write_action(f: &mut Formatter<'_>, action: &Action) -> fmt::Result {
         Action::Transact(transaction) => write_transaction(f, transaction),
         Action::Restore { .. }
         | Action::Open { .. }
+        | Action::FindEnd { .. }
         | Action::Fetch { .. }
         | Action::ReadBack { .. }
         | Action::GiveBack { .. }

@@ -166,6 +166,7 @@ impl Machine {
             | Event::Lost(_)
             | Event::Fetched { .. }
             | Event::Passed { .. }
+            | Event::End { .. }
             | Event::Handled { .. }
             | Event::ReadBack { .. }
             | Event::Absent { .. }
@@ -216,6 +217,7 @@ impl Machine {
                 self.open = Some(transaction.clone());
             }
             Action::Open { .. }
+            | Action::FindEnd { .. }
             | Action::Fetch { .. }
             | Action::ReadBack { .. }
             | Action::GiveBack { .. }
