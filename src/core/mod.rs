@@ -16,6 +16,7 @@ pub mod history;
 pub mod invariant;
 mod lane;
 pub mod outcome;
+pub mod pointer;
 pub mod policy;
 pub mod position;
 pub mod processor;
