@@ -78,6 +78,8 @@ pub enum Reason {
     NoVersion,
     /// The version is applied with another value.
     VersionConflict,
+    /// The value is not of the format that the topology says.
+    DecodeFailed,
     /// A control header on one of redrive's own topics is missing, repeated or malformed.
     BadControlHeader,
     /// A header name that is not UTF-8 cannot be carried by the client.
@@ -195,6 +197,7 @@ impl fmt::Display for Reason {
             Self::NoKey => "no-key",
             Self::NoVersion => "no-version",
             Self::VersionConflict => "version-conflict",
+            Self::DecodeFailed => "decode-failed",
             Self::BadControlHeader => "bad-control-header",
             Self::BadHeaderName => "bad-header-name",
             Self::TooLarge => "too-large",
@@ -220,6 +223,7 @@ impl FromStr for Reason {
             "no-key" => Self::NoKey,
             "no-version" => Self::NoVersion,
             "version-conflict" => Self::VersionConflict,
+            "decode-failed" => Self::DecodeFailed,
             "bad-control-header" => Self::BadControlHeader,
             "bad-header-name" => Self::BadHeaderName,
             "too-large" => Self::TooLarge,

@@ -26,6 +26,8 @@ pub struct Envelope {
     pub origin_timestamp: Timestamp,
     /// Its place among the versions of its key, where the pipeline has a guard and the record a version.
     pub version: Option<Version>,
+    /// The key of its order, where that stands in the value.
+    pub order_key: Option<Bytes>,
     /// What has happened to it so far.
     pub life: Life,
 }
@@ -33,9 +35,9 @@ pub struct Envelope {
 /// The two names of a record. `None` stands for the default, which is only spelled out where it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// From the configured header; else the origin.
+    /// From where it is configured to stand; else the origin.
     pub event_id: Option<Bytes>,
-    /// From the configured header; else the event id.
+    /// From where it is configured to stand; else the event id.
     pub operation_id: Option<Bytes>,
 }
 

@@ -8,6 +8,7 @@ pub mod class;
 pub mod classify;
 mod closed;
 pub mod control;
+pub mod decoded;
 pub mod envelope;
 pub mod event;
 pub mod guard;

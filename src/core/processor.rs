@@ -33,6 +33,7 @@ mod refused;
 mod stale;
 mod suspect;
 mod twin;
+mod version;
 mod write;
 
 use commit::Open;

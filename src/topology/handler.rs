@@ -94,6 +94,7 @@ fn reason(reading: &Reading<'_>, field: &Field<'_>) -> Read<ReasonName> {
             | Reason::NoKey
             | Reason::NoVersion
             | Reason::VersionConflict
+            | Reason::DecodeFailed
             | Reason::BadControlHeader
             | Reason::BadHeaderName
             | Reason::TooLarge

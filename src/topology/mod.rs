@@ -25,6 +25,7 @@ mod reading;
 mod retry;
 mod secret;
 mod section;
+mod source;
 mod topics;
 mod value;
 mod workers;

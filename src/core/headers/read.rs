@@ -101,6 +101,7 @@ pub fn read_waiting(record: &Record, longest: Duration) -> Result<Waiting, BadCo
         origin,
         origin_timestamp,
         version,
+        order_key: None,
         life,
     };
     Ok(Waiting { envelope, due })
@@ -146,8 +147,8 @@ pub fn lenient(record: Record, here: Origin) -> Envelope {
     let origin_timestamp = control.required(&name::ORIGIN_TIMESTAMP, time).unwrap_or(record.timestamp);
     let Record { key, value, headers, .. } = record;
     let foreign = foreign(headers);
-    let (version, life) = (None, Life::default());
-    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, life }
+    let (version, order_key, life) = (None, None, Life::default());
+    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, order_key, life }
 }
 
 /// The control headers among all headers of a record.

@@ -139,6 +139,7 @@ fn payload_of(verdict: &Verdict, form: Form) -> Payload {
         | Reason::NoKey
         | Reason::NoVersion
         | Reason::VersionConflict
+        | Reason::DecodeFailed
         | Reason::BadControlHeader
         | Reason::TooLarge
         | Reason::Refused

@@ -171,6 +171,7 @@ fn was_attempted(reason: &Reason) -> bool {
         | Reason::NoKey
         | Reason::NoVersion
         | Reason::VersionConflict
+        | Reason::DecodeFailed
         | Reason::BadControlHeader
         | Reason::BadHeaderName => false,
         Reason::Exhausted

@@ -69,6 +69,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
                     Reason::NoKey => "no-key",
                     Reason::NoVersion => "no-version",
                     Reason::VersionConflict => "version-conflict",
+                    Reason::DecodeFailed => "decode-failed",
                     Reason::BadControlHeader => "bad-control-header",
                     Reason::BadHeaderName => "bad-header-name",
                     Reason::TooLarge => "too-large",

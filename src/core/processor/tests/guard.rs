@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::event::{Dropped, FateKind};
 use crate::core::guard::{Entry, KeyHasher, Version, VersionTable, fingerprint};
-use crate::core::policy::{Equal, Guard, Latest, TombstoneVersion, VersionSource};
+use crate::core::policy::{Equal, Guard, Latest, Source, TombstoneVersion};
 use crate::core::position::TopicName;
 use crate::core::record::HeaderName;
 use crate::core::state::Applied;
@@ -13,7 +13,7 @@ const KEY: &str = "k";
 
 fn latest() -> Latest {
     Latest {
-        version: vec![VersionSource::Header(HeaderName::from_static("rev"))],
+        version: vec![Source::Header(HeaderName::from_static("rev"))],
         equal: Equal::Conflict,
         tombstone: TombstoneVersion::DeadLetter,
         stale_output: None,
@@ -153,6 +153,7 @@ fn copy_in(transaction: &Transaction, offset: i64) -> Record {
         value: write.value.clone(),
         headers: write.headers.clone(),
         unnamed_headers: 0,
+        decoded: None,
     }
 }
 
