@@ -54,6 +54,20 @@ fn places_are_found_wherever_they_are() {
     assert_eq!(one("", " 12 "), whole("12"));
 }
 
+/// The example of RFC 6901, section 5.
+#[test]
+fn the_pointers_of_the_specification_lead_where_it_says() {
+    let document = r#"{
+        "foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8
+    }"#;
+    assert_eq!(one("", document), Some(Scalar::Other(document)));
+    assert_eq!(one("/foo", document), Some(Scalar::Other(r#"["bar", "baz"]"#)));
+    assert_eq!(one("/foo/0", document), text("bar"));
+    let places = ["/", "/a~1b", "/c%d", "/e^f", "/g|h", "/i\\j", "/k\"l", "/ ", "/m~0n"];
+    let expected = ["0", "1", "2", "3", "4", "5", "6", "7", "8"].map(|digits| Some(Scalar::Whole(digits)));
+    assert_eq!(read(&places, document).unwrap(), expected);
+}
+
 #[test]
 fn a_place_may_lie_in_another_and_be_looked_for_twice() {
     let found = read(&["/a", "/a/b", "/a", "/a/b/c"], r#"{"a":{"b":1}}"#).unwrap();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Processor;
 use super::version::{no_key, no_version, version_of};
 use crate::core::class::{Class, Reason};
-use crate::core::decoded::{Decoded, Decoding, Found, Undecodable};
+use crate::core::decoded::{Decoded, Decoding, Undecodable};
 use crate::core::envelope::{DeliveryId, Envelope, FirstFailure, LastFailure};
 use crate::core::headers::{self, Waiting};
 use crate::core::lane::Disposition;
@@ -102,17 +102,16 @@ impl Processor {
         due: Option<Timestamp>,
         now: Now,
     ) -> Look {
-        match decoding.map(|decoding| *decoding).transpose() {
-            Ok(decoded) => {
-                let decoded = decoded.unwrap_or_default();
-                envelope.order_key = decoded.order_key.as_ref().and_then(Found::name).cloned();
-                self.guarded(id, envelope, &decoded, due, now)
-            }
-            Err(Undecodable { detail }) => {
+        let decoded = match decoding.as_deref() {
+            None => None,
+            Some(Ok(decoded)) => Some(decoded),
+            Some(Err(Undecodable { detail })) => {
                 let verdict = Verdict { class: Class::Poison, reason: Reason::DecodeFailed };
-                self.dead(id, envelope, verdict, detail, now)
+                return self.dead(id, envelope, verdict, detail.clone(), now);
             }
-        }
+        };
+        envelope.order_key = decoded.and_then(|decoded| decoded.order_key.as_ref()?.name()).cloned();
+        self.guarded(id, envelope, decoded, due, now)
     }
 
     /// A record that goes to the handler where it has what the guard of its order needs.
@@ -120,7 +119,7 @@ impl Processor {
         &self,
         id: DeliveryId,
         mut envelope: Envelope,
-        decoded: &Decoded,
+        decoded: Option<&Decoded>,
         due: Option<Timestamp>,
         now: Now,
     ) -> Look {

@@ -16,7 +16,11 @@ enum Stands<'a> {
 }
 
 /// The version of a record: the first that exists counts, whether it can be used or not.
-pub(super) fn version_of(sources: &[Source], envelope: &Envelope, decoded: &Decoded) -> Option<Version> {
+pub(super) fn version_of(
+    sources: &[Source],
+    envelope: &Envelope,
+    decoded: Option<&Decoded>,
+) -> Option<Version> {
     match standing(sources, envelope, decoded)? {
         (_, Stands::InHeader(header)) => Version::from_header(header.value.as_ref()?),
         (_, Stands::InValue(found)) => found.version(),
@@ -27,7 +31,7 @@ pub(super) fn version_of(sources: &[Source], envelope: &Envelope, decoded: &Deco
 fn standing<'a>(
     sources: &'a [Source],
     envelope: &'a Envelope,
-    decoded: &'a Decoded,
+    decoded: Option<&'a Decoded>,
 ) -> Option<(&'a Source, Stands<'a>)> {
     sources.iter().enumerate().find_map(|(place, source)| {
         let stands = match source {
@@ -35,7 +39,8 @@ fn standing<'a>(
                 envelope.foreign.iter().rev().find(|header| header.name == *name).map(Stands::InHeader)
             }
             Source::Json(_) => {
-                let first = decoded.version.as_ref().filter(|(first, _)| *first == place);
+                let first =
+                    decoded.and_then(|decoded| decoded.version.as_ref()).filter(|(first, _)| *first == place);
                 first.map(|(_, found)| Stands::InValue(found))
             }
         };
@@ -44,7 +49,7 @@ fn standing<'a>(
 }
 
 /// Why a record has no version, for people.
-pub(super) fn no_version(sources: &[Source], envelope: &Envelope, decoded: &Decoded) -> String {
+pub(super) fn no_version(sources: &[Source], envelope: &Envelope, decoded: Option<&Decoded>) -> String {
     let wanted = "a whole number of 64 bits or a time (RFC 3339)";
     match standing(sources, envelope, decoded) {
         None => {
@@ -63,12 +68,12 @@ pub(super) fn no_version(sources: &[Source], envelope: &Envelope, decoded: &Deco
 }
 
 /// Why a record has no key of its order, for people.
-pub(super) fn no_key(key: &OrderKey, decoded: &Decoded) -> String {
+pub(super) fn no_key(key: &OrderKey, decoded: Option<&Decoded>) -> String {
     match key {
         OrderKey::Record | OrderKey::Partition => {
             "the order goes by the key, and the record has none".to_owned()
         }
-        OrderKey::Json(pointer) => match &decoded.order_key {
+        OrderKey::Json(pointer) => match decoded.and_then(|decoded| decoded.order_key.as_ref()) {
             None => format!("the order goes by `{pointer}` of the value, and the record has none"),
             Some(found) => {
                 format!(
