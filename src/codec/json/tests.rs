@@ -222,6 +222,22 @@ fn everything_else_is_refused_wherever_it_stands() {
 }
 
 #[test]
+fn every_byte_is_seen_wherever_it_stands_in_a_text() {
+    for length in 1..=20 {
+        for place in 0..length {
+            for byte in 0..0x80u8 {
+                let mut inner = vec![b'x'; length];
+                inner[place] = byte;
+                let document = [b"\"", inner.as_slice(), b"\""].concat();
+                let expected = serde_json::from_slice::<IgnoredAny>(&document).is_ok();
+                let found = Finder::new(Vec::new()).read(&document).is_ok();
+                assert_eq!(found, expected, "{byte:#x} at {place} of {length}");
+            }
+        }
+    }
+}
+
+#[test]
 fn no_depth_exhausts_the_stack() {
     let depth = 1_000_000;
     let place = "/0".repeat(Pointer::MOST_STEPS);
