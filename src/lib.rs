@@ -12,6 +12,7 @@
 //! | [`topology`] | the TOML that users write, compiled to values that are valid by construction, all mistakes at once |
 //! | `telemetry` | events that log and count together |
 //! | `fail_point` | where tests have a process die; empty without the feature `fail-points` |
+//! | [`codec`] | reads JSON: what a pipeline goes by that stands in values |
 //! | [`handler`] | the trait [`handler::Handler`], HTTP, passthrough |
 //! | `kafka` | the only home of the Kafka client: consumers, transactions, topics |
 //! | `admin` | probes and metrics over HTTP |
@@ -74,6 +75,8 @@ pub mod topology;
 pub mod admin;
 #[cfg(feature = "runtime")]
 pub mod cli;
+#[cfg(feature = "runtime")]
+pub mod codec;
 #[cfg(feature = "runtime")]
 pub mod fail_point;
 #[cfg(feature = "runtime")]

@@ -11,7 +11,7 @@ use crate::core::position::TopicName;
 use crate::core::time::in_words;
 use crate::topology::diagnostic::Diagnostics;
 use crate::topology::environment::{Environment, Process};
-use crate::topology::model::{Cleanup, HandlerSpec, OwnTopic, Pipeline, Start, Topology};
+use crate::topology::model::{Cleanup, Format, HandlerSpec, OwnTopic, Pipeline, Start, Topology};
 
 mod order;
 
@@ -146,6 +146,10 @@ fn pipeline_in_words(pipeline: &Pipeline) -> String {
     line("group", format!("{}, starts at {}", pipeline.group, start(&pipeline.start)));
     line("handler", handler_in_words(&pipeline.handler));
     line("source", pipeline.source.to_string());
+    match pipeline.decode {
+        Format::Bytes => {}
+        Format::Json => line("decode", "json".to_owned()),
+    }
     for tier in &pipeline.tiers {
         line(&tier.label, own_topic(&tier.topic));
     }
@@ -266,6 +270,10 @@ fn pipeline_in_json(pipeline: &Pipeline) -> Value {
         "group": pipeline.group,
         "start": start(&pipeline.start),
         "handler": handler_in_words(&pipeline.handler),
+        "decode": match pipeline.decode {
+            Format::Bytes => "bytes",
+            Format::Json => "json",
+        },
         "lanes": std::iter::once(source).chain(tiers).collect::<Vec<_>>(),
         "dead_letter": {
             "topic": pipeline.dead_letter.name.as_str(),

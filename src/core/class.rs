@@ -82,6 +82,8 @@ pub enum Reason {
     VersionGap,
     /// The record of its key that it was held behind is a dead letter, and it follows that one.
     PredecessorDead,
+    /// The value is not of the format that the topology says.
+    DecodeFailed,
     /// A control header on one of redrive's own topics is missing, repeated or malformed.
     BadControlHeader,
     /// A header name that is not UTF-8 cannot be carried by the client.
@@ -201,6 +203,7 @@ impl fmt::Display for Reason {
             Self::VersionConflict => "version-conflict",
             Self::VersionGap => "version-gap",
             Self::PredecessorDead => "predecessor-dead",
+            Self::DecodeFailed => "decode-failed",
             Self::BadControlHeader => "bad-control-header",
             Self::BadHeaderName => "bad-header-name",
             Self::TooLarge => "too-large",
@@ -228,6 +231,7 @@ impl FromStr for Reason {
             "version-conflict" => Self::VersionConflict,
             "version-gap" => Self::VersionGap,
             "predecessor-dead" => Self::PredecessorDead,
+            "decode-failed" => Self::DecodeFailed,
             "bad-control-header" => Self::BadControlHeader,
             "bad-header-name" => Self::BadHeaderName,
             "too-large" => Self::TooLarge,

@@ -88,8 +88,9 @@ mod tests {
         let origin = Origin { topic: TopicName::new("t"), partition: Partition(0), offset: Offset(0) };
         let timestamp = Timestamp::from_millis(0);
         let (key, value, headers, unnamed_headers) = (None, None, Vec::new(), 0);
-        let record = Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers };
-        from_source(record, origin, &IdentityPolicy::default()).0
+        let record =
+            Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers, decoded: None };
+        from_source(record, None, origin, &IdentityPolicy::default()).0
     }
 
     /// A lane with records from offset 0 on, each settled and following what is given; `None`: not settled.

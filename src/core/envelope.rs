@@ -30,6 +30,8 @@ pub struct Envelope {
     pub version: Option<Version>,
     /// When the gap before it is over at the earliest, by the clock of its task: where there was no room to hold it.
     pub gap_due: Option<Duration>,
+    /// The key of its order, where that stands in the value.
+    pub order_key: Option<Bytes>,
     /// What has happened to it so far.
     pub life: Life,
 }
@@ -37,9 +39,9 @@ pub struct Envelope {
 /// The two names of a record. `None` stands for the default, which is only spelled out where it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// From the configured header; else the origin.
+    /// From where it is configured to stand; else the origin.
     pub event_id: Option<Bytes>,
-    /// From the configured header; else the event id.
+    /// From where it is configured to stand; else the event id.
     pub operation_id: Option<Bytes>,
 }
 

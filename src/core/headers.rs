@@ -3,11 +3,14 @@
 //! On the source topic every `redrive-*` header is foreign talk: ignored, and not written on. On redrive's own topics
 //! a missing, repeated or malformed one is poison, never a guess.
 
+use std::fmt;
+
 use bytes::Bytes;
 
+use crate::core::decoded::{Decoded, Found};
 use crate::core::envelope::{Envelope, FirstFailure, Identity, LastFailure, Life};
 use crate::core::outcome::Verdict;
-use crate::core::policy::IdentityPolicy;
+use crate::core::policy::{IdentityPolicy, Source};
 use crate::core::position::Origin;
 use crate::core::record::{Header, HeaderName, Record};
 use crate::core::time::Timestamp;
@@ -59,17 +62,21 @@ pub mod name {
     }
 }
 
-/// A source record as an envelope: foreign headers without redrive's, the identity from the configured headers. Beside
-/// it, whether an operation id is configured that the record does not have.
+/// A source record as an envelope: foreign headers without redrive's, the identity from where it is configured to stand.
+/// Beside it, whether an operation id is configured that the record does not have.
 pub fn from_source(
     record: Record,
+    decoded: Option<&Decoded>,
     origin: Origin,
     policy: &IdentityPolicy,
 ) -> (Envelope, Result<(), NoOperationId>) {
-    let event_id = policy.event_id.as_ref().and_then(|name| id(&record.headers, name));
-    let operation_id = policy.operation_id.as_ref().and_then(|name| id(&record.headers, name));
+    let (in_event_place, in_operation_place) =
+        decoded.map(|found| (found.event_id.as_ref(), found.operation_id.as_ref())).unwrap_or_default();
+    let event_id = policy.event_id.as_ref().and_then(|source| id(&record.headers, in_event_place, source));
+    let operation_id =
+        policy.operation_id.as_ref().and_then(|source| id(&record.headers, in_operation_place, source));
     let found = match (&policy.operation_id, &operation_id) {
-        (Some(header), None) => Err(NoOperationId { header: header.clone() }),
+        (Some(source), None) => Err(NoOperationId { source: source.clone() }),
         (Some(_), Some(_)) | (None, _) => Ok(()),
     };
     let envelope = Envelope {
@@ -81,24 +88,40 @@ pub fn from_source(
         origin_timestamp: record.timestamp,
         version: None,
         gap_due: None,
+        order_key: None,
         life: Life::default(),
     };
     (envelope, found)
 }
 
-/// The configured operation id header is absent, null, empty, too long or not UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("header `{}` holds no operation id of 1 to {LONGEST_ID} bytes of UTF-8", header.as_str())]
+/// Where the operation id should stand is nothing, a null, nothing that could be one, or one that is empty or too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoOperationId {
-    /// The configured header.
-    pub header: HeaderName,
+    /// Where it should stand.
+    pub source: Source,
 }
 
-/// The last header of this name, as Kafka's own clients read it, if its value can serve as an id.
-fn id(headers: &[Header], name: &HeaderName) -> Option<Bytes> {
-    let header = headers.iter().rev().find(|header| header.name == *name)?;
-    let fits = |value: &Bytes| (1..=LONGEST_ID).contains(&value.len()) && std::str::from_utf8(value).is_ok();
-    header.value.clone().filter(fits)
+/// For people.
+impl fmt::Display for NoOperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.source {
+            Source::Header(_) => "UTF-8",
+            Source::Json(_) => "text or digits",
+        };
+        write!(f, "{} holds no operation id of 1 to {LONGEST_ID} bytes of {kind}", self.source)
+    }
+}
+
+/// What stands there, if it can serve as an id: of several headers of one name in the last, as Kafka's own clients read them.
+fn id(headers: &[Header], in_value: Option<&Found>, source: &Source) -> Option<Bytes> {
+    let fits = |id: &&Bytes| (1..=LONGEST_ID).contains(&id.len());
+    match source {
+        Source::Header(name) => {
+            let header = headers.iter().rev().find(|header| header.name == *name)?;
+            header.value.as_ref().filter(fits).filter(|id| std::str::from_utf8(id).is_ok()).cloned()
+        }
+        Source::Json(_) => in_value.and_then(Found::name).filter(fits).cloned(),
+    }
 }
 
 /// The headers that are not redrive's, in order.

@@ -1,11 +1,13 @@
 //! What a pipeline's topology asks of the core, checked and in the core's own types.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::core::envelope::Envelope;
 use crate::core::event::Target;
 use crate::core::guard::Version;
 use crate::core::outcome::OutputName;
+use crate::core::pointer::Pointer;
 use crate::core::position::{Lane, TierIndex, TopicName};
 use crate::core::record::HeaderName;
 use crate::core::time::in_words;
@@ -122,10 +124,29 @@ impl Outputs {
 /// Where event id and operation id are read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdentityPolicy {
-    /// The header with the event id; absent (here or on the record): the origin is the event id.
-    pub event_id: Option<HeaderName>,
-    /// The header with the operation id. Absent here: the event id. Absent on the record: `no-operation-id`.
-    pub operation_id: Option<HeaderName>,
+    /// Where the event id stands; absent (here or on the record): the origin is the event id.
+    pub event_id: Option<Source>,
+    /// Where the operation id stands. Absent here: the event id. Absent on the record: `no-operation-id`.
+    pub operation_id: Option<Source>,
+}
+
+/// Where a record says something of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a header.
+    Header(HeaderName),
+    /// In its value, which is JSON.
+    Json(Pointer),
+}
+
+/// For people.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header `{}`", name.as_str()),
+            Self::Json(pointer) => write!(f, "`{pointer}` of its value"),
+        }
+    }
 }
 
 /// What belongs together, and what may overtake what.
@@ -168,16 +189,6 @@ impl OrderPolicy {
         self.is_guarded() || self.holds()
     }
 
-    /// Where the version of a record stands; nowhere without a guard.
-    pub const fn version_sources(&self) -> &[VersionSource] {
-        match &self.guard {
-            Guard::None => &[],
-            Guard::Latest(Latest { version, .. }) | Guard::Contiguous(Contiguous { version, .. }) => {
-                version.as_slice()
-            }
-        }
-    }
-
     /// Where records go that are stale, beside being dropped.
     pub const fn stale_output(&self) -> Option<&TopicName> {
         match &self.guard {
@@ -189,21 +200,32 @@ impl OrderPolicy {
 
     /// The key of a record's order; `None` where it has none.
     pub fn key_of<'a>(&self, envelope: &'a Envelope) -> Option<&'a [u8]> {
-        match self.key {
+        match &self.key {
             OrderKey::Record => envelope.key.as_deref(),
             OrderKey::Partition => Some(&[]),
+            OrderKey::Json(_) => envelope.order_key.as_deref(),
+        }
+    }
+
+    /// Where versions stand; nowhere without a guard.
+    pub fn versions(&self) -> &[Source] {
+        match &self.guard {
+            Guard::None => &[],
+            Guard::Latest(Latest { version, .. }) | Guard::Contiguous(Contiguous { version, .. }) => version,
         }
     }
 }
 
 /// What the records of one order have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OrderKey {
     /// The key of the record.
     #[default]
     Record,
     /// The partition: everything in it is one order.
     Partition,
+    /// What stands in the value, which is JSON.
+    Json(Pointer),
 }
 
 /// What keeps an older version from following a newer one.
@@ -222,7 +244,7 @@ pub enum Guard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contiguous {
     /// Where the version stands; the first that exists counts. Never empty.
-    pub version: Vec<VersionSource>,
+    pub version: Vec<Source>,
     /// How long a version may wait for the one before it, in time in which its task processes.
     pub gap_timeout: Duration,
     /// With which version the count of a key starts.
@@ -279,21 +301,15 @@ impl Default for HeldBounds {
 /// How `guard = "latest"` judges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latest {
-    /// Where the version stands; the first that exists counts. Never empty.
-    pub version: Vec<VersionSource>,
+    /// Where the version stands, as a decimal number or as an RFC 3339 time, which counts in milliseconds; the first that exists
+    /// counts. Never empty.
+    pub version: Vec<Source>,
     /// What becomes of another value under the version that is applied.
     pub equal: Equal,
     /// What a tombstone without a version counts as.
     pub tombstone: TombstoneVersion,
     /// Where records that are stale go, beside being dropped.
     pub stale_output: Option<TopicName>,
-}
-
-/// Where a version stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VersionSource {
-    /// In a header, as a decimal number or as an RFC 3339 time, which counts in milliseconds.
-    Header(HeaderName),
 }
 
 /// What becomes of another value under the version that is applied.

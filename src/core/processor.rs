@@ -37,6 +37,7 @@ mod stale;
 mod suspect;
 mod take_back;
 mod twin;
+mod version;
 mod write;
 
 use commit::Open;

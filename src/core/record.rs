@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::core::decoded::Decoding;
 use crate::core::position::Offset;
 use crate::core::time::Timestamp;
 
@@ -84,6 +85,8 @@ pub struct Record {
     pub headers: Vec<Header>,
     /// How many headers had names that are not UTF-8 and are missing from `headers`.
     pub unnamed_headers: usize,
+    /// What was read out of the value.
+    pub decoded: Decoding,
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ impl Converter {
             value: slice(value),
             headers: headers.into_iter().map(|(name, value)| Header { name, value: slice(value) }).collect(),
             unnamed_headers,
+            decoded: None,
         }
     }
 

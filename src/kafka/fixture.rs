@@ -9,8 +9,8 @@ use crate::core::policy::{
 };
 use crate::core::position::TopicName;
 use crate::topology::model::{
-    Cleanup, HandlerSpec, Http, Kafka, Membership, OwnTopic, Passthrough, Pipeline, Protocol, Start, Tier,
-    TopicSettings, Topology, Workers,
+    Cleanup, Format, HandlerSpec, Http, Kafka, Membership, OwnTopic, Passthrough, Pipeline, Protocol, Start,
+    Tier, TopicSettings, Topology, Workers,
 };
 
 pub(crate) fn kafka(bootstrap: &str) -> Kafka {
@@ -46,6 +46,7 @@ pub(crate) fn pipeline(name: &str) -> Pipeline {
         start: Start::Earliest,
         output: Some(TopicName::new(&format!("{name}.out"))),
         outputs: BTreeMap::new(),
+        decode: Format::Bytes,
         handler: HandlerSpec::Passthrough(Passthrough::default()),
         policy: Policy {
             name: name.to_owned(),

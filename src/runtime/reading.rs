@@ -1,7 +1,8 @@
-//! The lanes of a worker's tasks, over both consumers, and which of them the core wants records of.
+//! The lanes of a worker's tasks, over both consumers, which of them the core wants records of, and what their values hold.
 
 use std::collections::BTreeMap;
 
+use crate::codec::Codec;
 use crate::core::position::{Epoch, Lane, Offset, Partition, TopicName};
 use crate::core::record::Record;
 use crate::fail_point::fail_point;
@@ -15,6 +16,7 @@ use crate::topology::model::Pipeline;
 pub(super) struct Reading {
     pub(super) source: Source,
     pub(super) tiers: Reader,
+    codec: Codec,
     demands: BTreeMap<LaneId, Demand>,
 }
 
@@ -37,8 +39,8 @@ pub(super) enum Met {
 }
 
 impl Reading {
-    pub(super) const fn new(source: Source, tiers: Reader) -> Self {
-        Self { source, tiers, demands: BTreeMap::new() }
+    pub(super) const fn new(source: Source, tiers: Reader, codec: Codec) -> Self {
+        Self { source, tiers, codec, demands: BTreeMap::new() }
     }
 
     /// Begins to read all lanes of a task.
@@ -83,8 +85,9 @@ impl Reading {
             Lane::Control | Lane::Held | Lane::Tier(_) => self.tiers.fetch(id, most),
         };
         match fetch {
-            Fetch::Records(records) => {
+            Fetch::Records(mut records) => {
                 self.demands.remove(&id);
+                self.codec.decode(id.lane, &mut records);
                 Met::Records { epoch, records }
             }
             Fetch::Empty => Met::Nothing,

@@ -54,6 +54,8 @@ codes! {
     BadHeader = "bad-header",
     /// A header that is redrive's own to set.
     ReservedHeader = "reserved-header",
+    /// A place in a value that is no JSON pointer.
+    BadPointer = "bad-pointer",
     /// A reason that is not a word, or is one of redrive's own.
     BadReason = "bad-reason",
     /// A network address that is none.
@@ -102,6 +104,10 @@ codes! {
     NeedsHolding = "needs-holding",
     /// Versions that must follow each other, and no tier for one that fails.
     ContiguousNeedsTiers = "contiguous-needs-tiers",
+    /// A place in JSON where values are not said to be JSON.
+    NeedsJson = "needs-json",
+    /// A key of the order that may be on several partitions, or the promise that none is without such a key.
+    CoPartitioned = "co-partitioned",
     /// Two pipelines, or two lanes, that would share a topic.
     TopicCollision = "topic-collision",
     /// A pipeline that writes to its own source.

@@ -96,6 +96,7 @@ fn reason(reading: &Reading<'_>, field: &Field<'_>) -> Read<ReasonName> {
             | Reason::VersionConflict
             | Reason::VersionGap
             | Reason::PredecessorDead
+            | Reason::DecodeFailed
             | Reason::BadControlHeader
             | Reason::BadHeaderName
             | Reason::TooLarge

@@ -25,6 +25,7 @@ pub(crate) const PIPELINE: Keys = Keys {
         "start",
         "output",
         "outputs",
+        "decode",
         "handler",
         "identity",
         "order",
@@ -50,11 +51,12 @@ pub(crate) const FAIL: Keys = Keys {
 pub(crate) const HANDLER_RUST: Keys = Keys { table: "pipeline.NAME.handler.rust", names: &["name"] };
 pub(crate) const IDENTITY: Keys =
     Keys { table: "pipeline.NAME.identity", names: &["event-id", "operation-id"] };
-pub(crate) const IDENTITY_SOURCE: Keys = Keys { table: "pipeline.NAME.identity", names: &["header"] };
+pub(crate) const IDENTITY_SOURCE: Keys = Keys { table: "pipeline.NAME.identity", names: &["header", "json"] };
 pub(crate) const ORDER: Keys = Keys {
     table: "pipeline.NAME.order",
     names: &[
         "key",
+        "co-partitioned",
         "version",
         "guard",
         "equal",
@@ -67,7 +69,8 @@ pub(crate) const ORDER: Keys = Keys {
         "held-per-key",
     ],
 };
-pub(crate) const VERSION_SOURCE: Keys = Keys { table: "pipeline.NAME.order", names: &["header"] };
+pub(crate) const ORDER_KEY: Keys = Keys { table: "pipeline.NAME.order", names: &["json"] };
+pub(crate) const VERSION_SOURCE: Keys = Keys { table: "pipeline.NAME.order", names: &["header", "json"] };
 pub(crate) const RETRY: Keys = Keys {
     table: "pipeline.NAME.retry",
     names: &["tiers", "last-tier-repeats", "deadline", "unknown", "in-place"],

@@ -102,6 +102,8 @@ pub struct Pipeline {
     pub output: Option<TopicName>,
     /// Further outputs by name, for handlers written in Rust.
     pub outputs: BTreeMap<String, TopicName>,
+    /// What the values of its source are.
+    pub decode: Format,
     /// Its handler.
     pub handler: HandlerSpec,
     /// What the core decides by.
@@ -178,6 +180,15 @@ pub enum Start {
     At(Timestamp),
     /// Where this consumer group stands.
     Group(String),
+}
+
+/// What the values of a source are, as far as redrive looks into them. They are carried as they are whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Bytes, into which nobody looks.
+    Bytes,
+    /// JSON documents (RFC 8259).
+    Json,
 }
 
 /// Which handler, and how.

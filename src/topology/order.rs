@@ -3,20 +3,25 @@
 use toml::de::DeValue;
 
 use crate::core::policy::{
-    Contiguous, Equal, Guard, HeldBounds, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource,
+    Contiguous, Equal, Guard, HeldBounds, Latest, OrderKey, OrderPolicy, Source, TombstoneVersion,
     WhileRetrying,
 };
 use crate::topology::code::Code;
 use crate::topology::holding::{self, Count};
 use crate::topology::keys;
-use crate::topology::name::{header, topic};
+use crate::topology::model::Format;
+use crate::topology::name::topic;
 use crate::topology::reading::{Read, Reading};
 use crate::topology::section::{Field, Section};
+use crate::topology::source::{pointer, source};
 use crate::topology::topics::Named;
 use crate::topology::value::or;
 
 /// The keys that a guard alone looks at.
 const OF_GUARDS: [&str; 4] = ["version", "equal", "stale-output", "tombstone-without-version"];
+
+/// More places where a version could stand nobody has; a codec looks for all of them at once.
+const MOST_VERSIONS: usize = 32;
 
 /// What `[pipeline.NAME.order]` says.
 pub(crate) struct Order {
@@ -35,16 +40,14 @@ enum Mode {
 
 impl Order {
     /// Reads the table.
-    pub(crate) fn read(reading: &Reading<'_>, pipeline: &Section<'_>) -> Self {
+    pub(crate) fn read(reading: &Reading<'_>, pipeline: &Section<'_>, values: Read<Format>) -> Self {
         let section = pipeline.section(reading, "order", keys::ORDER);
-        let key = or(section.field("key"), OrderKey::Record, |field| {
-            field.word(reading, &[("record-key", OrderKey::Record), ("partition", OrderKey::Partition)])
-        });
+        let key = key(reading, &section, values);
         let mode = section.field("guard").map_or(Ok(Mode::None), |field| {
             let words = [("none", Mode::None), ("latest", Mode::Latest), ("contiguous", Mode::Contiguous)];
             field.word(reading, &words)
         });
-        let version = section.field("version").map(|field| versions(reading, &field));
+        let version = section.field("version").map(|field| versions(reading, &field, values));
         let equal = or(section.field("equal"), Equal::default(), |field| {
             let words = [("conflict", Equal::Conflict), ("apply", Equal::Apply), ("drop", Equal::Drop)];
             field.word(reading, &words)
@@ -88,9 +91,10 @@ impl Order {
 }
 
 /// One source of the version or a list of them, first that exists wins.
-fn versions(reading: &Reading<'_>, field: &Field<'_>) -> Read<Vec<VersionSource>> {
+fn versions(reading: &Reading<'_>, field: &Field<'_>, values: Read<Format>) -> Read<Vec<Source>> {
+    let version = |field: &Field<'_>| source(reading, field, keys::VERSION_SOURCE, values, None);
     let DeValue::Array(_) = field.value else {
-        return version(reading, field).map(|source| vec![source]);
+        return version(field).map(|source| vec![source]);
     };
     let items = field.items(reading)?;
     if items.is_empty() {
@@ -98,14 +102,50 @@ fn versions(reading: &Reading<'_>, field: &Field<'_>) -> Read<Vec<VersionSource>
         let hint = "write `version = { header = \"…\" }`";
         return Err(reading.report_with_hint(Code::GuardWithoutVersion, &field.at, message, hint));
     }
-    let read: Vec<_> = items.iter().map(|item| version(reading, item)).collect();
+    if items.len() > MOST_VERSIONS {
+        let message = format!("`{}` has {} places, more than {MOST_VERSIONS}", field.path, items.len());
+        return Err(reading.report(Code::OutOfRange, &field.at, message));
+    }
+    let read: Vec<_> = items.iter().map(version).collect();
     read.into_iter().collect()
 }
 
-fn version(reading: &Reading<'_>, field: &Field<'_>) -> Read<VersionSource> {
-    let source = field.section(reading, keys::VERSION_SOURCE)?;
-    let told = source.required(reading, "header", "version = { header = \"…\" }")?.told(reading)?;
-    header(reading, &told, None).map(VersionSource::Header)
+/// What the records of one order have in common. Whether they are on one partition is not to be seen from any of these, so where
+/// it is not plain somebody has to say so.
+fn key(reading: &Reading<'_>, section: &Section<'_>, values: Read<Format>) -> OrderKey {
+    let field = section.field("key");
+    let promise = section.field("co-partitioned").map(|field| (field.switch(reading, false, true), field));
+    let key = field.as_ref().map_or(Ok(OrderKey::Record), |field| {
+        if field.value.is_table() && !field.is_reference() {
+            let place = field.section(reading, keys::ORDER_KEY)?.required(
+                reading,
+                "json",
+                "key = { json = \"/…\" }",
+            )?;
+            return pointer(reading, &place, values).map(OrderKey::Json);
+        }
+        let words = [("record-key", &OrderKey::Record), ("partition", &OrderKey::Partition)];
+        field.word(reading, &words).cloned()
+    });
+    match (&key, field, promise) {
+        (Ok(OrderKey::Json(_)), Some(field), None | Some((Ok(false), _))) => {
+            let message =
+                format!("`{}` is not the record key, and so may be on more than one partition", field.path);
+            let hint =
+                "where all records of one such key are on one partition, say so: `co-partitioned = true`";
+            reading.report_with_hint(Code::CoPartitioned, &field.at, message, hint);
+        }
+        // What `defaults` promise is for the pipelines whose key it is.
+        (Ok(OrderKey::Record | OrderKey::Partition), _, Some((Ok(true), promise)))
+            if section.own_field("co-partitioned").is_some() || section.own_field("key").is_none() =>
+        {
+            let message = format!("`{}` promises what is so with this key", promise.path);
+            let hint = "it goes with `key = { json = \"/…\" }`: take it out";
+            reading.report_with_hint(Code::CoPartitioned, &promise.key_at, message, hint);
+        }
+        (Ok(_) | Err(_), _, _) => {}
+    }
+    key.unwrap_or_default()
 }
 
 fn tell_no_version(reading: &Reading<'_>, section: &Section<'_>) {

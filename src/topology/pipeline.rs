@@ -11,13 +11,14 @@ use crate::core::position::TopicName;
 use crate::topology::code::Code;
 use crate::topology::handler;
 use crate::topology::keys;
-use crate::topology::model::{HandlerSpec, Pipeline, Protocol, Start};
+use crate::topology::model::{Format, HandlerSpec, Pipeline, Protocol, Start};
 use crate::topology::moment;
-use crate::topology::name::{check_part, header, topic};
+use crate::topology::name::{check_part, topic};
 use crate::topology::order::Order;
 use crate::topology::reading::{Place, Read, Reading};
 use crate::topology::retry::Retry;
 use crate::topology::section::{Field, Section};
+use crate::topology::source::{decode, source};
 use crate::topology::topics::{self, Named};
 use crate::topology::value::{Told, or};
 use crate::topology::workers;
@@ -60,8 +61,9 @@ pub(crate) fn read(
     let output = or(section.field("output"), None, |field| named_topic(reading, &field).map(Some));
     let handler = handler::read(reading, &section);
     let named_outputs = outputs(reading, &section, &handler);
-    let identity = identity(reading, &section);
-    let order = Order::read(reading, &section);
+    let decode = decode(reading, &section);
+    let identity = identity(reading, &section, decode);
+    let order = Order::read(reading, &section, decode);
     let retry = Retry::read(reading, &section);
     retry.check_tiers_for(reading, &order.policy.guard);
     let (workers, flow) = workers::read(reading, &section, protocol);
@@ -108,6 +110,7 @@ pub(crate) fn read(
             start: start?,
             output: output_topic,
             outputs,
+            decode: decode?,
             handler,
             policy,
             tiers: topics.tiers,
@@ -199,19 +202,16 @@ fn check_group(reading: &Reading<'_>, told: &Told, own_group: Option<&str>) -> R
     Ok(())
 }
 
-fn identity(reading: &Reading<'_>, pipeline: &Section<'_>) -> IdentityPolicy {
+fn identity(reading: &Reading<'_>, pipeline: &Section<'_>, values: Read<Format>) -> IdentityPolicy {
     let section = pipeline.section(reading, "identity", keys::IDENTITY);
-    let source = |key: &str, trusted: Option<&str>| {
+    let read = |key: &str, trusted: Option<&str>| {
         or(section.field(key), None, |field| {
-            let source = field.section(reading, keys::IDENTITY_SOURCE)?;
-            let example = format!("{key} = {{ header = \"ce-id\" }}");
-            let told = source.required(reading, "header", &example)?.told(reading)?;
-            header(reading, &told, trusted).map(Some)
+            source(reading, &field, keys::IDENTITY_SOURCE, values, trusted).map(Some)
         })
     };
     // The one way to trust a redrive that wrote the source.
     IdentityPolicy {
-        event_id: source("event-id", Some("redrive-event-id")),
-        operation_id: source("operation-id", None),
+        event_id: read("event-id", Some("redrive-event-id")),
+        operation_id: read("operation-id", None),
     }
 }

@@ -61,6 +61,7 @@ mod expired;
 mod fail_points;
 mod guard;
 mod hangs;
+mod json;
 mod kill_points;
 mod killed;
 mod lateness;

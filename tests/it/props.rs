@@ -50,6 +50,7 @@ fn record() -> impl Strategy<Value = Record> {
             value,
             headers,
             unnamed_headers: 0,
+            decoded: None,
         }
     })
 }
@@ -105,7 +106,7 @@ fn origin() -> Origin {
 
 fn envelope() -> impl Strategy<Value = Envelope> {
     (record(), life()).prop_map(|(record, life)| {
-        let (envelope, found) = from_source(record, origin(), &IdentityPolicy::default());
+        let (envelope, found) = from_source(record, None, origin(), &IdentityPolicy::default());
         found.unwrap();
         Envelope { life, ..envelope }
     })
@@ -222,7 +223,7 @@ proptest! {
             key: key.map(Bytes::from),
             value: Some(Bytes::from(value)),
             headers: Vec::new(),
-            unnamed_headers: 0,
+            unnamed_headers: 0, decoded: None,
         };
         let (head, command) = control::read(&record);
         let obeyed = command.is_ok();
@@ -251,7 +252,7 @@ proptest! {
         own.sort_unstable();
         prop_assert!(own.windows(2).all(|pair| pair[0] != pair[1]), "each stands once: {:?}", own);
         let (key, value) = (envelope.key.clone(), envelope.value.clone());
-        let copy = Record { offset: Offset(0), timestamp: written, key, value, headers, unnamed_headers: 0 };
+        let copy = Record { offset: Offset(0), timestamp: written, key, value, headers, unnamed_headers: 0, decoded: None };
         let read = read_waiting(&copy, DAY).unwrap();
         prop_assert_eq!(read.due, due);
         prop_assert_eq!(read.envelope.event_id(), envelope.event_id());
@@ -261,7 +262,7 @@ proptest! {
 
     #[test]
     fn foreign_bytes_are_kept_and_foreign_control_headers_are_not(record in record()) {
-        let (envelope, _) = from_source(record.clone(), origin(), &IdentityPolicy::default());
+        let (envelope, _) = from_source(record.clone(), None, origin(), &IdentityPolicy::default());
         let expected: Vec<Header> =
             record.headers.into_iter().filter(|header| !header.name.as_str().starts_with(PREFIX)).collect();
         prop_assert_eq!(envelope.foreign, expected);
@@ -281,7 +282,7 @@ proptest! {
             .filter(|index| headers[*index].name.as_str().starts_with(PREFIX)).collect();
         headers[own[place.index(own.len())]].value = value;
         let copy = Record {
-            offset: Offset(0), timestamp: written, key: None, value: None, headers, unnamed_headers: 0,
+            offset: Offset(0), timestamp: written, key: None, value: None, headers, unnamed_headers: 0, decoded: None,
         };
         match read_waiting(&copy, DAY) {
             Ok(read) => {

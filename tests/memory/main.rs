@@ -4,4 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod counted;
+#[cfg(feature = "runtime")]
+mod json;
 mod versions;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
+use redrive::core::policy::Source;
 use redrive::topology::model::Pipeline;
 
 use crate::ends::Asker;
@@ -32,12 +33,16 @@ pub(crate) fn topics(pipeline: &Pipeline) -> Option<Vec<(Role, String)>> {
 /// What a pipeline promises whose handler gives back what it got, once nothing is left to do.
 pub(crate) fn rules(pipeline: &Pipeline) -> Rules {
     let policy = &pipeline.policy;
+    let in_header = |source: &Source| match source {
+        Source::Header(name) => name.as_str().to_owned(),
+        Source::Json(place) => panic!("the ledger does not look into values, where `{place}` is"),
+    };
     let millis = |delay: &Duration| i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     Rules {
         source: pipeline.source.to_string(),
         delays: policy.ladder.delays.iter().map(millis).collect(),
         most_attempts: policy.ladder.most_attempts(),
-        event_id: policy.identity.event_id.as_ref().map(|name| name.as_str().to_owned()),
+        event_id: policy.identity.event_id.as_ref().map(in_header),
         output: OutputValue::AsSource,
         order: Order::FirstTries,
         cut: Cut::Drained,

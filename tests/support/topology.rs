@@ -18,6 +18,8 @@ pub(crate) struct Draft {
     fail: Vec<String>,
     tiers: Vec<String>,
     retry: Vec<String>,
+    /// Further keys of the pipeline.
+    keys: Vec<String>,
     /// The keys of `order`.
     order: String,
     properties: Vec<String>,
@@ -42,6 +44,7 @@ impl Draft {
             fail: Vec::new(),
             tiers: Vec::new(),
             retry: Vec::new(),
+            keys: Vec::new(),
             order: String::new(),
             properties: Vec::new(),
             drain: "5s",
@@ -82,6 +85,12 @@ impl Draft {
     /// A further key of `retry`, with its value as TOML.
     pub(crate) fn retry(mut self, key: &str, value: &str) -> Self {
         self.retry.push(format!("{key} = {value}\n"));
+        self
+    }
+
+    /// A further key of the pipeline itself, with its value as TOML.
+    pub(crate) fn key(mut self, key: &str, value: &str) -> Self {
+        self.keys.push(format!("{key} = {value}\n"));
         self
     }
 
@@ -162,6 +171,7 @@ impl Draft {
             _ => {}
         }
         let (tiers, retry, properties) = (tiers.join(", "), self.retry.concat(), self.properties.concat());
+        let keys = self.keys.concat();
         format!(
             r#"app = "test"
 
@@ -178,7 +188,7 @@ listen = "{listen}"
 source = "{source}"
 start = {start}
 output = "{name}.out"
-
+{keys}
 [pipeline.{name}.handler]
 {handler}
 

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::core::policy::{
-    Contiguous, Equal, First, Guard, Latest, OnExhausted, OrderKey, OrderPolicy, TombstoneVersion,
-    VersionSource,
+    Contiguous, Equal, First, Guard, Latest, OnExhausted, OrderKey, OrderPolicy, Source, TombstoneVersion,
 };
 use crate::core::time::in_words as in_words_of_time;
 
 /// What the order of a pipeline means; `None` where nothing but the key of a record is asked for.
 pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
-    let key = match order.key {
-        OrderKey::Record => "by record key",
-        OrderKey::Partition => "by partition",
+    let key = match &order.key {
+        OrderKey::Record => "by record key".to_owned(),
+        OrderKey::Partition => "by partition".to_owned(),
+        OrderKey::Json(pointer) => format!("by `{pointer}` of the value"),
     };
     let parks = match order.parks() {
         None => "",
@@ -23,7 +23,7 @@ pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
         Guard::None if order.key == OrderKey::Record && parks.is_empty() => None,
         Guard::None => Some(format!("{key}{parks}")),
         Guard::Contiguous(Contiguous { version, gap_timeout, first, stale_output: _ }) => {
-            let version: Vec<_> = version.iter().map(version_in_words).collect();
+            let version: Vec<_> = version.iter().map(source_in_words).collect();
             let first = match first {
                 First::Any => "any version".to_owned(),
                 First::At(first) => format!("version {first}"),
@@ -32,7 +32,7 @@ pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
             Some(format!("{key}, contiguous versions in {version} from {first} on, gaps wait {gap}"))
         }
         Guard::Latest(Latest { version, equal, tombstone, stale_output: _ }) => {
-            let version: Vec<_> = version.iter().map(version_in_words).collect();
+            let version: Vec<_> = version.iter().map(source_in_words).collect();
             let equal = match equal {
                 Equal::Conflict => "another value under it is a dead letter",
                 Equal::Apply => "another value under it is handled",
@@ -47,30 +47,31 @@ pub(super) fn in_words(order: &OrderPolicy) -> Option<String> {
     }
 }
 
-fn version_in_words(source: &VersionSource) -> String {
+pub(super) fn source_in_words(source: &Source) -> String {
     match source {
-        VersionSource::Header(name) => format!("header {}", name.as_str()),
+        Source::Header(name) => format!("header {}", name.as_str()),
+        Source::Json(pointer) => format!("`{pointer}` of the value"),
     }
 }
 
 /// The order of a pipeline, for scripts.
 pub(super) fn in_json(order: &OrderPolicy) -> Value {
-    let key = match order.key {
-        OrderKey::Record => "record-key",
-        OrderKey::Partition => "partition",
+    let key = match &order.key {
+        OrderKey::Record => json!("record-key"),
+        OrderKey::Partition => json!("partition"),
+        OrderKey::Json(pointer) => json!({ "json": pointer.as_str() }),
     };
     let mut value = guard_in_json(&order.guard, key);
-    let retrying = match order.parks() {
-        None => "overtake",
-        Some(_) => "park",
-    };
     let on_exhausted = order.parks().map(|on_exhausted| match on_exhausted {
         OnExhausted::Continue => "continue",
         OnExhausted::Follow => "follow",
     });
     if let Some(table) = value.as_object_mut() {
+        let retrying = on_exhausted.map_or("overtake", |_| "park");
         table.insert("while_retrying".to_owned(), json!(retrying));
-        table.insert("on_exhausted".to_owned(), json!(on_exhausted));
+        if let Some(on_exhausted) = on_exhausted {
+            table.insert("on_exhausted".to_owned(), json!(on_exhausted));
+        }
         if order.holds() {
             table.insert("held_per_key".to_owned(), json!(order.held.per_key));
         }
@@ -78,13 +79,13 @@ pub(super) fn in_json(order: &OrderPolicy) -> Value {
     value
 }
 
-fn guard_in_json(guard: &Guard, key: &str) -> Value {
+fn guard_in_json(guard: &Guard, key: Value) -> Value {
     match guard {
         Guard::None => json!({ "key": key, "guard": "none" }),
         Guard::Contiguous(Contiguous { version, gap_timeout, first, stale_output: _ }) => json!({
             "key": key,
             "guard": "contiguous",
-            "version": version.iter().map(version_in_json).collect::<Vec<_>>(),
+            "version": version.iter().map(source_in_json).collect::<Vec<_>>(),
             "gap_timeout": in_words_of_time(*gap_timeout),
             "first": match first {
                 First::Any => json!("any"),
@@ -94,7 +95,7 @@ fn guard_in_json(guard: &Guard, key: &str) -> Value {
         Guard::Latest(Latest { version, equal, tombstone, stale_output: _ }) => json!({
             "key": key,
             "guard": "latest",
-            "version": version.iter().map(version_in_json).collect::<Vec<_>>(),
+            "version": version.iter().map(source_in_json).collect::<Vec<_>>(),
             "equal": match equal {
                 Equal::Conflict => "conflict",
                 Equal::Apply => "apply",
@@ -108,8 +109,9 @@ fn guard_in_json(guard: &Guard, key: &str) -> Value {
     }
 }
 
-fn version_in_json(source: &VersionSource) -> Value {
+fn source_in_json(source: &Source) -> Value {
     match source {
-        VersionSource::Header(name) => json!({ "header": name.as_str() }),
+        Source::Header(name) => json!({ "header": name.as_str() }),
+        Source::Json(pointer) => json!({ "json": pointer.as_str() }),
     }
 }

@@ -38,7 +38,8 @@ in-place = { executions = 3 }
 source = "audit"
 start = { group = "old" }
 handler.passthrough = {}
-order.key = "partition"
+decode = "json"
+order = { key = { json = "/customer" }, co-partitioned = true, guard = "latest", version = { json = "/v" } }
 retry = { tiers = ["1h"], last-tier-repeats = 100 }
 "#;
 
@@ -76,10 +77,11 @@ pipeline audit
   group        shop.audit, starts at the offsets of group old
   handler      passthrough, 0 rules to fail
   source       audit
+  decode       json
   retry.1h     shop.audit.retry.1h, kept 7d 1h
   dlq          shop.audit.dlq, kept 14d
   state        shop.audit.state, compacted
-  order        by partition
+  order        by `/customer` of the value, latest version in `/v` of the value, another value under it is a dead letter
   ladder       1h ×24, then dead letter (deadline)
   at most      25 attempts, 25 executions; 1d of waiting, deadline 1d
 "
@@ -108,11 +110,16 @@ fn a_topology_that_compiles_is_told_in_json_without_secrets() {
         told["pipelines"][0]["order"],
         json!({
             "key": "record-key", "guard": "latest", "version": [{ "header": "rev" }, { "header": "at" }],
-            "equal": "conflict", "tombstone_without_version": "dead-letter",
+            "equal": "conflict", "tombstone_without_version": "dead-letter", "while_retrying": "overtake",
         })
     );
     assert_eq!(told["pipelines"][0]["stale_output"], "payments.stale");
-    assert_eq!(told["pipelines"][1]["order"], json!({ "key": "partition", "guard": "none" }));
+    let order = &told["pipelines"][1]["order"];
+    assert_eq!(
+        [&order["key"], &order["version"][0]],
+        [&json!({ "json": "/customer" }), &json!({ "json": "/v" })]
+    );
+    assert_eq!([&told["pipelines"][0]["decode"], &told["pipelines"][1]["decode"]], ["bytes", "json"]);
     assert!(!stdout.contains("hunter"), "{stdout}");
 }
 

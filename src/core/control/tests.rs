@@ -37,6 +37,7 @@ fn record(key: Option<&[u8]>, value: Option<&[u8]>) -> Record {
         value: value.map(Bytes::copy_from_slice),
         headers: Vec::new(),
         unnamed_headers: 0,
+        decoded: None,
     }
 }
 

@@ -112,6 +112,7 @@ pub fn read_held(record: &Record) -> Result<Envelope, BadControlHeader> {
         origin_timestamp,
         version,
         gap_due,
+        order_key: None,
         life,
     })
 }
@@ -156,8 +157,8 @@ pub fn lenient(record: Record, here: Origin) -> Envelope {
     let origin_timestamp = control.required(&name::ORIGIN_TIMESTAMP, time).unwrap_or(record.timestamp);
     let Record { key, value, headers, .. } = record;
     let foreign = foreign(headers);
-    let (version, life) = (None, Life::default());
-    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, gap_due: None, life }
+    let (version, gap_due, order_key, life) = (None, None, None, Life::default());
+    Envelope { key, value, foreign, identity, origin, origin_timestamp, version, gap_due, order_key, life }
 }
 
 /// The control headers among all headers of a record.

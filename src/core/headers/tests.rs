@@ -10,6 +10,10 @@ use crate::core::position::{Offset, Partition, TopicName};
 const CASES: &str = include_str!("../../../tests/cases/records.json");
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+fn in_header(name: &str) -> Source {
+    Source::Header(HeaderName::new(name))
+}
+
 fn header(name: &str, value: Option<&[u8]>) -> Header {
     Header { name: HeaderName::new(name), value: value.map(Bytes::copy_from_slice) }
 }
@@ -17,7 +21,7 @@ fn header(name: &str, value: Option<&[u8]>) -> Header {
 fn record(headers: Vec<Header>) -> Record {
     let (key, value) = (Some(Bytes::from_static(b"k1")), Some(Bytes::from_static(b"v")));
     let timestamp = Timestamp::from_millis(1_000_000);
-    Record { offset: Offset(42), timestamp, key, value, headers, unnamed_headers: 0 }
+    Record { offset: Offset(42), timestamp, key, value, headers, unnamed_headers: 0, decoded: None }
 }
 
 fn origin() -> Origin {
@@ -26,7 +30,7 @@ fn origin() -> Origin {
 
 /// An envelope as it is after one failed attempt of two executions.
 fn failed(record: Record) -> Envelope {
-    let (mut envelope, found) = from_source(record, origin(), &IdentityPolicy::default());
+    let (mut envelope, found) = from_source(record, None, origin(), &IdentityPolicy::default());
     found.unwrap();
     let verdict = Verdict { class: Class::Transient, reason: Reason::Http(500) };
     let at = Timestamp::from_millis(1_000_100);
@@ -90,7 +94,7 @@ fn what_a_tier_carries_is_read_back_as_it_was() {
 #[test]
 fn control_headers_on_the_source_are_ignored_and_dropped() {
     let forged = vec![header("redrive-attempt", Some(b"-1")), header("redrive-due", Some(b"99999999999999"))];
-    let (envelope, found) = from_source(record(forged), origin(), &IdentityPolicy::default());
+    let (envelope, found) = from_source(record(forged), None, origin(), &IdentityPolicy::default());
     assert_eq!(found, Ok(()));
     assert_eq!(envelope.life, Life::default());
     assert!(envelope.foreign.is_empty());
@@ -142,20 +146,17 @@ fn values_that_are_not_of_their_form_or_out_of_bounds_are_poison() {
 
 #[test]
 fn identity_comes_from_the_configured_headers_and_falls_back_as_documented() {
-    let policy = IdentityPolicy {
-        event_id: Some(HeaderName::new("ce-id")),
-        operation_id: Some(HeaderName::new("op")),
-    };
+    let policy = IdentityPolicy { event_id: Some(in_header("ce-id")), operation_id: Some(in_header("op")) };
     let given =
         vec![header("ce-id", Some(b"first")), header("ce-id", Some(b"e1")), header("op", Some(b"o1"))];
-    let (envelope, found) = from_source(record(given), origin(), &policy);
+    let (envelope, found) = from_source(record(given), None, origin(), &policy);
     assert_eq!((found, envelope.event_id(), envelope.operation_id()), (Ok(()), "e1".into(), "o1".into()));
 
     for unusable in [None, Some(&b""[..]), Some(b"\xff"), Some(&[b'x'; LONGEST_ID + 1])] {
         let given = vec![header("ce-id", unusable), header("op", unusable)];
-        let (envelope, found) = from_source(record(given), origin(), &policy);
+        let (envelope, found) = from_source(record(given), None, origin(), &policy);
         assert_eq!(envelope.event_id(), "orders/3/42");
-        assert_eq!(found, Err(NoOperationId { header: HeaderName::new("op") }));
+        assert_eq!(found, Err(NoOperationId { source: in_header("op") }));
     }
 }
 
@@ -163,7 +164,7 @@ fn identity_comes_from_the_configured_headers_and_falls_back_as_documented() {
 fn the_longest_default_id_can_be_read_back() {
     let topic = TopicName::new(&"t".repeat(249));
     let origin = Origin { topic, partition: Partition(i32::MAX), offset: Offset(i64::MAX) };
-    let (envelope, _) = from_source(record(Vec::new()), origin, &IdentityPolicy::default());
+    let (envelope, _) = from_source(record(Vec::new()), None, origin, &IdentityPolicy::default());
     assert!(
         read_waiting(&waiting(&Envelope { life: failed(record(Vec::new())).life, ..envelope }), DAY).is_ok()
     );
@@ -171,13 +172,12 @@ fn the_longest_default_id_can_be_read_back() {
 
 #[test]
 fn control_headers_stay_within_4_kib_however_many_failures_there_were() {
-    let policy =
-        IdentityPolicy { event_id: Some(HeaderName::new("e")), operation_id: Some(HeaderName::new("o")) };
+    let policy = IdentityPolicy { event_id: Some(in_header("e")), operation_id: Some(in_header("o")) };
     let id = [b'i'; LONGEST_ID];
     let given = record(vec![header("e", Some(&id)), header("o", Some(&id))]);
     let topic = TopicName::new(&"t".repeat(249));
     let origin = Origin { topic, partition: Partition(i32::MAX), offset: Offset(i64::MAX) };
-    let (mut envelope, _) = from_source(given, origin, &policy);
+    let (mut envelope, _) = from_source(given, None, origin, &policy);
     envelope.life = failed(record(Vec::new())).life;
     envelope.life.attempt = 1_000_000;
     envelope.life.executions = u32::MAX;

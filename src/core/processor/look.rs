@@ -5,20 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Processor;
+use super::version::{no_key, no_version, version_of};
 use crate::core::class::{Class, Reason};
+use crate::core::decoded::{Decoded, Decoding, Undecodable};
 use crate::core::envelope::{DeliveryId, Envelope, FirstFailure, LastFailure};
-use crate::core::guard::Version;
 use crate::core::headers::{self, Waiting};
 use crate::core::lane::Disposition;
 use crate::core::outcome::Verdict;
-use crate::core::policy::{Guard, TombstoneVersion, VersionSource};
+use crate::core::policy::{Guard, TombstoneVersion};
 use crate::core::position::{Lane, Origin};
-use crate::core::record::{Header, Record};
+use crate::core::record::Record;
 use crate::core::route;
 use crate::core::time::{Now, Timestamp};
-
-/// So much of a version that is none is shown, in characters.
-const LONGEST_SHOWN: usize = 40;
 
 /// What becomes of a record when it is first looked at.
 pub(super) enum Look {
@@ -54,9 +52,15 @@ impl Processor {
         self.dead(id, envelope, Verdict { class: Class::Poison, reason: Reason::BadHeaderName }, detail, now)
     }
 
-    fn look_at_source(&self, id: DeliveryId, record: Record, origin: Origin, now: Now) -> Look {
-        match headers::from_source(record, origin, &self.policy.identity) {
-            (envelope, Ok(())) => self.guarded(id, envelope, None, now),
+    fn look_at_source(&self, id: DeliveryId, mut record: Record, origin: Origin, now: Now) -> Look {
+        let decoding = record.decoded.take();
+        let decoded = decoding.as_deref().and_then(|decoded| decoded.as_ref().ok());
+        match headers::from_source(record, decoded, origin, &self.policy.identity) {
+            (envelope, Ok(())) => self.ordered(id, envelope, decoding, None, now),
+            // What cannot be read holds no id either.
+            (envelope, Err(_)) if matches!(decoding.as_deref(), Some(Err(_))) => {
+                self.ordered(id, envelope, decoding, None, now)
+            }
             (envelope, Err(missing)) => {
                 let verdict = Verdict { class: Class::Permanent, reason: Reason::NoOperationId };
                 self.dead(id, envelope, verdict, missing.to_string(), now)
@@ -86,12 +90,40 @@ impl Processor {
             }
             // Without a tier to wait in it waits here, and so does what stands behind it.
             None if !remaining.is_zero() => Look::Wait { record, remaining },
-            Some(_) | None => self.guarded(id, envelope, Some(due.max(lane_due)), now),
+            Some(_) | None => self.ordered(id, envelope, record.decoded, Some(due.max(lane_due)), now),
         }
     }
 
+    /// A record with what its order goes by in its value, as far as that could be read.
+    fn ordered(
+        &self,
+        id: DeliveryId,
+        mut envelope: Envelope,
+        decoding: Decoding,
+        due: Option<Timestamp>,
+        now: Now,
+    ) -> Look {
+        let decoded = match decoding.as_deref() {
+            None => None,
+            Some(Ok(decoded)) => Some(decoded),
+            Some(Err(Undecodable { detail })) => {
+                let verdict = Verdict { class: Class::Poison, reason: Reason::DecodeFailed };
+                return self.dead(id, envelope, verdict, detail.clone(), now);
+            }
+        };
+        envelope.order_key = decoded.and_then(|decoded| decoded.order_key.as_ref()?.name()).cloned();
+        self.guarded(id, envelope, decoded, due, now)
+    }
+
     /// A record that goes to the handler where it has what the guard of its order needs.
-    fn guarded(&self, id: DeliveryId, mut envelope: Envelope, due: Option<Timestamp>, now: Now) -> Look {
+    fn guarded(
+        &self,
+        id: DeliveryId,
+        mut envelope: Envelope,
+        decoded: Option<&Decoded>,
+        due: Option<Timestamp>,
+        now: Now,
+    ) -> Look {
         let order = &self.policy.order;
         if !order.keeps_state() {
             return Look::Deliver { envelope, due };
@@ -101,7 +133,8 @@ impl Processor {
             self.dead(id, envelope, verdict, detail.to_owned(), now)
         };
         if order.key_of(&envelope).is_none() {
-            return dead(envelope, Reason::NoKey, "the order goes by the key, and the record has none");
+            let detail = no_key(&order.key, decoded);
+            return dead(envelope, Reason::NoKey, &detail);
         }
         let (sources, next) = match &order.guard {
             Guard::None => return Look::Deliver { envelope, due },
@@ -109,10 +142,10 @@ impl Processor {
             Guard::Contiguous(rules) => (&rules.version, false),
         };
         // What was settled before it waited stays.
-        envelope.version = envelope.version.or_else(|| version_of(sources, &envelope));
+        envelope.version = envelope.version.or_else(|| version_of(sources, &envelope, decoded));
         let counts_on = envelope.value.is_none() && next;
         if envelope.version.is_none() && !counts_on {
-            let detail = no_version(sources, &envelope);
+            let detail = no_version(sources, &envelope, decoded);
             return dead(envelope, Reason::NoVersion, &detail);
         }
         Look::Deliver { envelope, due }
@@ -134,35 +167,6 @@ impl Processor {
     /// The word of a lane, for headers.
     pub(super) fn word(&self, lane: Lane) -> Bytes {
         self.words.get(lane.index()).cloned().unwrap_or_default()
-    }
-}
-
-/// The version of a record: the first that exists counts, whether it can be used or not.
-fn version_of(sources: &[VersionSource], envelope: &Envelope) -> Option<Version> {
-    Version::from_header(version_header(sources, envelope)?.value.as_ref()?)
-}
-
-/// The header with the version: of several of one name the last, as Kafka's own clients read them.
-fn version_header<'a>(sources: &[VersionSource], envelope: &'a Envelope) -> Option<&'a Header> {
-    sources.iter().find_map(|source| match source {
-        VersionSource::Header(name) => envelope.foreign.iter().rev().find(|header| header.name == *name),
-    })
-}
-
-/// Why a record has no version, for people.
-fn no_version(sources: &[VersionSource], envelope: &Envelope) -> String {
-    let wanted = "a whole number of 64 bits or a time (RFC 3339)";
-    match version_header(sources, envelope) {
-        None => {
-            let names = sources.iter().map(|VersionSource::Header(name)| format!("`{}`", name.as_str()));
-            let names = names.collect::<Vec<_>>().join(" or ");
-            format!("the record has no header {names}, where `order.version` says {wanted} stands")
-        }
-        Some(Header { name, value: None }) => format!("header `{}` is null, not {wanted}", name.as_str()),
-        Some(Header { name, value: Some(value) }) => {
-            let shown: String = String::from_utf8_lossy(value).chars().take(LONGEST_SHOWN).collect();
-            format!("header `{}` is `{}`, not {wanted}", name.as_str(), shown.escape_debug())
-        }
     }
 }
 

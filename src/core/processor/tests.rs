@@ -20,6 +20,7 @@ use crate::core::time::Timestamp;
 mod absent;
 mod commit;
 mod count;
+mod decoded;
 mod deliver;
 mod give_back;
 mod guard;
@@ -169,6 +170,7 @@ fn record(offset: i64, key: &str) -> Record {
         value: Some(Bytes::from_static(b"v")),
         headers: vec![],
         unnamed_headers: 0,
+        decoded: None,
     }
 }
 
@@ -213,5 +215,5 @@ fn waiting(offset: i64, wait: i64) -> Record {
     let due = headers.iter_mut().find(|header| header.name.as_str() == "redrive-due").unwrap();
     due.value = Some(Bytes::from((WALL + wait).to_string()));
     let timestamp = Timestamp::from_millis(WALL);
-    Record { offset: Offset(offset), timestamp, key, value, headers, unnamed_headers: 0 }
+    Record { offset: Offset(offset), timestamp, key, value, headers, unnamed_headers: 0, decoded: None }
 }

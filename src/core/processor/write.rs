@@ -159,6 +159,7 @@ fn payload_of(verdict: &Verdict, form: Form) -> Payload {
         | Reason::VersionConflict
         | Reason::VersionGap
         | Reason::PredecessorDead
+        | Reason::DecodeFailed
         | Reason::BadControlHeader
         | Reason::TooLarge
         | Reason::Refused

@@ -98,6 +98,7 @@ impl<'a> Held<'a> {
             value: self.value.map(Bytes::copy_from_slice),
             headers,
             unnamed_headers: 0,
+            decoded: None,
         })
     }
 }

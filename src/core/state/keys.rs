@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::{Applied, BadStateEntry, Blockers, StateEntry, TaskClock};
 use crate::core::envelope::Envelope;
 use crate::core::guard::{Entry, KeyHasher, VersionTable};
-use crate::core::policy::{Guard, OrderPolicy};
+use crate::core::policy::{Guard, OrderKey, OrderPolicy};
 use crate::core::record::Header;
 
 /// What is known of the keys of a task.
@@ -21,6 +23,7 @@ pub struct Keys {
     /// How long the task has processed.
     pub clock: Duration,
     counts: bool,
+    keys_in_values: bool,
     /// Entries that cannot be read, by key of the entry: a later one may replace them.
     bad: BTreeMap<Vec<u8>, BadStateEntry>,
 }
@@ -43,6 +46,7 @@ impl Keys {
             blockers: BTreeMap::new(),
             clock: Duration::ZERO,
             counts: matches!(order.guard, Guard::Contiguous(_)),
+            keys_in_values: matches!(order.key, OrderKey::Json(_)),
             bad: BTreeMap::new(),
         }
     }
@@ -75,7 +79,8 @@ impl Keys {
         match entry {
             StateEntry::Applied { key, applied } => self.apply(key, applied),
             StateEntry::Held { key: of, place, held: Some(held) } => match held.envelope(headers()) {
-                Ok(envelope) => {
+                Ok(mut envelope) => {
+                    envelope.order_key = self.keys_in_values.then(|| Bytes::copy_from_slice(of));
                     self.held.insert((of.to_vec(), place), HeldRecord { envelope, due: held.due });
                 }
                 Err(problem) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::codec::Codec;
 use crate::core::guard::KeyHasher;
 use crate::core::processor::Processor;
 use crate::fail_point::fail_point;
@@ -77,7 +78,7 @@ impl Worker {
             deliveries: Deliveries::new(handler, runtime, notes, account.telemetry(), clock),
             lookup,
             transactor,
-            reading: Reading::new(source, tiers),
+            reading: Reading::new(source, tiers, Codec::new(pipeline)),
             epochs,
             revoked: None,
             misplaced: BTreeSet::new(),

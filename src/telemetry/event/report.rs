@@ -174,6 +174,7 @@ fn was_attempted(reason: &Reason) -> bool {
         | Reason::VersionConflict
         | Reason::VersionGap
         | Reason::PredecessorDead
+        | Reason::DecodeFailed
         | Reason::BadControlHeader
         | Reason::BadHeaderName => false,
         Reason::Exhausted

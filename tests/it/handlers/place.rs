@@ -16,7 +16,7 @@ use redrive::core::record::{Header, HeaderName};
 use redrive::core::time::Timestamp;
 use redrive::handler::{AnyHandler, Handlers, build};
 use redrive::topology::model::{
-    Cleanup, HandlerSpec, HttpHandler, Membership, OwnTopic, Pipeline, Start, TopicSettings, Workers,
+    Cleanup, Format, HandlerSpec, HttpHandler, Membership, OwnTopic, Pipeline, Start, TopicSettings, Workers,
 };
 
 /// Longer than anything here takes, so that a test that waits for it fails.
@@ -31,6 +31,7 @@ pub(crate) fn pipeline(handler: HandlerSpec) -> Pipeline {
         start: Start::Earliest,
         output: Some(TopicName::new("payments.applied")),
         outputs: BTreeMap::new(),
+        decode: Format::Bytes,
         handler,
         policy: policy(),
         tiers: Vec::new(),
@@ -114,6 +115,7 @@ pub(crate) fn envelope(value: Option<&[u8]>) -> Envelope {
         origin_timestamp: Timestamp::from_millis(1_700_000_000_123),
         version: None,
         gap_due: None,
+        order_key: None,
         life: Life::default(),
     }
 }

@@ -71,7 +71,15 @@ fn request(random: &mut Random, number: u64, at: Timestamp) -> Record {
         _ => (Some(request.key()), Some(request.value())),
     };
     let unnamed_headers = usize::from(random.chance(5));
-    Record { offset: Offset(0), timestamp: at, key, value, headers: Vec::new(), unnamed_headers }
+    Record {
+        offset: Offset(0),
+        timestamp: at,
+        key,
+        value,
+        headers: Vec::new(),
+        unnamed_headers,
+        decoded: None,
+    }
 }
 
 impl World {

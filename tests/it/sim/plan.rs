@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::core::event::Target;
 use redrive::core::policy::{
-    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Twins, UnknownOutcome,
+    Flow, IdentityPolicy, InPlace, Ladder, OrderPolicy, Outputs, Policy, Source, Twins, UnknownOutcome,
 };
 use redrive::core::position::{TierIndex, TopicName};
 use redrive::core::record::{HeaderName, Record};
@@ -300,7 +300,7 @@ fn policy(random: &mut Random, tiers: usize) -> Policy {
     let first = random.millis(100, 2_000);
     let delays = (0..tiers).map(|tier| first * [1, 5, 20][tier]).collect();
     let has_ids = random.chance(25);
-    let header = |name| has_ids.then(|| HeaderName::from_static(name));
+    let header = |name| has_ids.then(|| Source::Header(HeaderName::from_static(name)));
     Policy {
         name: "orders".to_owned(),
         source: TopicName::new(&topic_name(Topic::Source)),

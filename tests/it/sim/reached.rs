@@ -73,6 +73,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<Situation> {
                     Reason::VersionConflict => "version-conflict",
                     Reason::VersionGap => "version-gap",
                     Reason::PredecessorDead => "predecessor-dead",
+                    Reason::DecodeFailed => "decode-failed",
                     Reason::BadControlHeader => "bad-control-header",
                     Reason::BadHeaderName => "bad-header-name",
                     Reason::TooLarge => "too-large",

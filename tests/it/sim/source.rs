@@ -58,7 +58,8 @@ pub(crate) fn record(plan: &Plan, random: &mut Random, timestamp: Timestamp) -> 
         _ => timestamp,
     };
     let unnamed_headers = usize::from(random.chance(2));
-    let mut record = Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers };
+    let mut record =
+        Record { offset: Offset(0), timestamp, key, value, headers, unnamed_headers, decoded: None };
     if versions::rules(&plan.policy.order).is_some() {
         versions::add(&mut record, random, now);
     }

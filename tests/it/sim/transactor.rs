@@ -220,6 +220,7 @@ impl World {
             value: write.value.clone(),
             headers,
             unnamed_headers: 0,
+            decoded: None,
         };
         (Place { topic: Topic::from(write.target), partition }, record)
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redrive::core::guard::KeyHasher;
-use redrive::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, TombstoneVersion, VersionSource};
+use redrive::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, Source, TombstoneVersion};
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::state::{Applied, Keys, StateEntry};
 use redrive::core::time::Timestamp;
@@ -24,7 +24,7 @@ pub(crate) fn order(seed: u64) -> OrderPolicy {
         return OrderPolicy::default();
     }
     let guard = Guard::Latest(Latest {
-        version: vec![VersionSource::Header(HeaderName::from_static(VERSION))],
+        version: vec![Source::Header(HeaderName::from_static(VERSION))],
         equal: *random.pick(&[Equal::Conflict, Equal::Conflict, Equal::Apply, Equal::Drop]),
         tombstone: *random.pick(&[TombstoneVersion::DeadLetter, TombstoneVersion::Next]),
         stale_output: None,

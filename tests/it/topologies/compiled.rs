@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use redrive::core::class::Class;
 use redrive::core::policy::{
-    Equal, Flow, Guard, InPlace, Ladder, Latest, OrderKey, OrderPolicy, TombstoneVersion, Twins,
-    UnknownOutcome, VersionSource,
+    Equal, Flow, Guard, InPlace, Ladder, Latest, OrderKey, OrderPolicy, Policy, Source, TombstoneVersion,
+    Twins, UnknownOutcome,
 };
 use redrive::core::position::{Lane, TierIndex, TopicName};
 use redrive::core::record::HeaderName;
 use redrive::core::time::Timestamp;
 use redrive::topology::model::{
-    Cleanup, HandlerSpec, HttpHandler, Membership, Pipeline, Protocol, Shown, Start, Token, Topology, Workers,
+    Cleanup, Format, HandlerSpec, HttpHandler, Membership, Pipeline, Protocol, Shown, Start, Token, Topology,
+    Workers,
 };
 
 use super::Given;
@@ -218,8 +219,8 @@ fn identity_and_fail_rules_are_read() {
          handler.passthrough.fail = [{ key-prefix = \"twice\", attempts = 2, class = \"throttled\", reason = \"flaky\", \
          after = \"5ms\" }, { reason = \"always\" }]",
     );
-    assert_eq!(pipeline.policy.identity.event_id, Some(HeaderName::new("redrive-event-id")));
-    assert_eq!(pipeline.policy.identity.operation_id, Some(HeaderName::new("op")));
+    assert_eq!(pipeline.policy.identity.event_id, Some(header("redrive-event-id")));
+    assert_eq!(pipeline.policy.identity.operation_id, Some(header("op")));
     let HandlerSpec::Passthrough(passthrough) = &pipeline.handler else { panic!("{:?}", pipeline.handler) };
     let [twice, always] = passthrough.fail.as_slice() else { panic!("{passthrough:?}") };
     assert_eq!((twice.key_prefix.as_slice(), twice.attempts), (b"twice".as_slice(), Some(2)));
@@ -229,13 +230,42 @@ fn identity_and_fail_rules_are_read() {
     assert_eq!((always.class, always.after), (Class::Transient, Duration::ZERO));
 }
 
+fn at(place: &str) -> Source {
+    Source::Json(place.parse().unwrap())
+}
+
+#[test]
+fn places_in_json_are_read_where_values_are_json() {
+    let pipeline = pipeline(
+        "handler.passthrough = {}\nretry.tiers = []\ndecode = \"json\"\n\
+         identity = { event-id = { header = \"ce-id\" }, operation-id = { json = \"/operation/a~1b\" } }\n\
+         order = { guard = \"latest\", version = [{ header = \"rev\" }, { json = { env = \"UNSET\", default = \"/v\" } }], \
+         key = { json = \"\" }, co-partitioned = true }",
+    );
+    let Policy { identity, order, .. } = &pipeline.policy;
+    assert_eq!(pipeline.decode, Format::Json);
+    assert_eq!(identity.event_id, Some(header("ce-id")));
+    assert_eq!(identity.operation_id, Some(at("/operation/a~1b")));
+    assert_eq!(order.key, OrderKey::Json("".parse().unwrap()));
+    assert_eq!(order.versions(), [header("rev"), at("/v")]);
+}
+
+#[test]
+fn values_are_bytes_where_nothing_else_is_said_and_may_be_json_without_a_place() {
+    let decode =
+        |line: &str| pipeline(&format!("handler.passthrough = {{}}\nretry.tiers = []\n{line}")).decode;
+    assert_eq!(decode(""), Format::Bytes);
+    assert_eq!(decode("decode = \"bytes\""), Format::Bytes);
+    assert_eq!(decode("decode = \"json\""), Format::Json);
+}
+
 fn guarded(order: &str) -> Pipeline {
     let order = format!("order = {{ guard = \"latest\", {order} }}");
     pipeline(&format!("handler.passthrough = {{}}\nretry.tiers = []\n{order}"))
 }
 
-fn header(name: &str) -> VersionSource {
-    VersionSource::Header(HeaderName::new(name))
+fn header(name: &str) -> Source {
+    Source::Header(HeaderName::new(name))
 }
 
 #[test]

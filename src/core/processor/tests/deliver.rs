@@ -57,7 +57,7 @@ fn a_record_that_always_fails_has_exactly_the_attempts_and_executions_of_the_lad
         let timestamp = timestamp.unwrap();
         worker.fetch(
             Lane::Tier(tier),
-            vec![Record { offset, timestamp, key, value, headers, unnamed_headers: 0 }],
+            vec![Record { offset, timestamp, key, value, headers, unnamed_headers: 0, decoded: None }],
         );
         assert!(worker.deliveries.is_empty(), "never early");
         let delay = worker.core.policy.ladder.delay(tier).unwrap();
@@ -162,7 +162,8 @@ fn retries_that_hang_leave_room_for_new_records_and_new_ones_for_retries() {
 #[test]
 fn an_operation_id_that_is_configured_and_missing_is_permanent() {
     let mut policy = policy(&[5]);
-    policy.identity.operation_id = Some(crate::core::record::HeaderName::new("op"));
+    policy.identity.operation_id =
+        Some(crate::core::policy::Source::Header(crate::core::record::HeaderName::new("op")));
     let mut worker = Worker::running(policy);
     worker.fetch(Lane::Source, vec![record(0, "a")]);
     let letter = worker.end(TransactionResult::Committed).writes.remove(0);

@@ -6,7 +6,7 @@ use super::*;
 use crate::core::event::{Dropped, FateKind};
 use crate::core::guard::{KeyHasher, VersionTable};
 use crate::core::policy::{
-    Contiguous, Equal, First, Guard, Latest, OnExhausted, TombstoneVersion, VersionSource, WhileRetrying,
+    Contiguous, Equal, First, Guard, Latest, OnExhausted, Source, TombstoneVersion, WhileRetrying,
 };
 use crate::core::record::HeaderName;
 use crate::core::state::Keys;
@@ -20,8 +20,8 @@ pub(super) fn cases() -> Vec<serde_json::Value> {
     cases["cases"].as_array().unwrap().clone()
 }
 
-fn header_rev() -> Vec<VersionSource> {
-    vec![VersionSource::Header(HeaderName::from_static("rev"))]
+fn header_rev() -> Vec<Source> {
+    vec![Source::Header(HeaderName::from_static("rev"))]
 }
 
 pub(super) fn latest() -> Latest {
@@ -307,6 +307,7 @@ fn as_record(write: &Write, offset: i64) -> Record {
         value: write.value.clone(),
         headers: write.headers.clone(),
         unnamed_headers: 0,
+        decoded: None,
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::policy::{Equal, Guard, Latest, TombstoneVersion, VersionSource};
+use crate::core::policy::{Equal, Guard, Latest, Source, TombstoneVersion};
 use crate::core::record::HeaderName;
 use crate::kafka::fixture;
 
@@ -97,7 +97,7 @@ fn a_missing_source_or_output_is_refused_and_nothing_is_made_for_a_missing_sourc
 fn a_missing_stale_output_is_refused_and_one_that_is_there_is_kept() {
     let mut pipeline = fixture::pipeline("p");
     pipeline.policy.order.guard = Guard::Latest(Latest {
-        version: vec![VersionSource::Header(HeaderName::from_static("rev"))],
+        version: vec![Source::Header(HeaderName::from_static("rev"))],
         equal: Equal::Conflict,
         tombstone: TombstoneVersion::DeadLetter,
         stale_output: Some(TopicName::new("p.stale")),
