@@ -27,9 +27,11 @@ use crate::topology::model::{Kafka, Pipeline};
 
 mod noted;
 mod restore;
+mod states;
 mod topic;
 
-use noted::Reading;
+pub(crate) use states::Progress;
+use states::States;
 use topic::Watched;
 
 /// How long one question may hold up the others.
@@ -96,6 +98,8 @@ pub(crate) enum Found {
         /// The lane.
         lane: Lane,
     },
+    /// The state of a task is being read for long, so far to here. Told every few seconds.
+    Restores(Progress),
     /// What a task must know to go on has been asked for long. Told once, while the question stays open.
     Waits {
         /// The task.
@@ -183,7 +187,7 @@ impl Lookup {
             pipeline: pipeline.clone(),
             hasher,
             founding: Cell::new(None),
-            reading: RefCell::new(None),
+            states: RefCell::default(),
             watched: RefCell::new(Watched::new()),
         };
         let spawned = thread::Builder::new()
@@ -234,8 +238,8 @@ struct Asker {
     /// Of the keys whose versions are read.
     hasher: KeyHasher,
     founding: Cell<Option<Founding>>,
-    /// The state partition that is being read; one at a time.
-    reading: RefCell<Option<Reading>>,
+    /// The state partitions that are being read.
+    states: RefCell<States>,
     /// The topics of the lanes, as they were when they were last looked at.
     watched: RefCell<Watched>,
 }
@@ -277,6 +281,7 @@ impl Asker {
             self.watch(answer);
             // Serves the client's logs; this consumer is given no records.
             let _ = self.consumer.poll(Duration::ZERO);
+            self.read_states(answer);
             let round: Vec<About> = open.keys().copied().collect();
             let mut answered = 0_usize;
             for about in round {
@@ -294,19 +299,25 @@ impl Asker {
                     None => answered = answered.saturating_add(1),
                 }
             }
-            if answered == 0 && !open.is_empty() {
+            if answered == 0 && !open.is_empty() && !self.states.borrow().is_reading() {
                 thread::sleep(PAUSE);
             }
         }
         self.consumer.context().end();
     }
 
+    /// Reads the state topic on, and tells how far it is where that takes long.
+    fn read_states(&self, answer: &impl Fn(Found)) {
+        let mut states = self.states.borrow_mut();
+        states.read_on(self.pipeline.state.name.as_str());
+        states.progress().into_iter().for_each(|progress| answer(Found::Restores(progress)));
+    }
+
     fn take(&self, open: &mut Open, order: Order) {
         let question = match order {
             Order::Ask(question) => question,
             Order::Forget(partition) => {
-                let mut reading = self.reading.borrow_mut();
-                let _ = reading.take_if(|reading| reading.partition == partition);
+                self.states.borrow_mut().forget(partition, self.pipeline.state.name.as_str());
                 return open.retain(|about, _| !about.is_of(partition));
             }
         };
