@@ -94,8 +94,7 @@ impl Guarded {
 
     /// What the committed record at a place changes of its key; what was applied before.
     pub(crate) fn apply(&mut self, at: Place, Effect { key, newest }: Effect) -> Option<Entry> {
-        let before = self.applied.get(key);
-        self.applied.set(key, newest);
+        let before = self.applied.set(key, newest);
         if self.staged.get(&key).is_some_and(|staged| staged.at == at) {
             self.staged.remove(&key);
         }
