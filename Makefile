@@ -7,6 +7,7 @@ SHELL := bash
 .PHONY: help setup demo test verify soak bench clean
 
 cargo_demo = cargo build --locked --features broker-tests --bin redrive --example demo
+cargo_bench = cargo build --locked --features broker-tests --bin redrive --example demo --example bench
 cargo_soak = cargo build --locked --features broker-tests --bin redrive --example soak
 
 help: ## this list
@@ -30,9 +31,10 @@ soak: setup ## the simulation with 20,000 seeds, the broker tests at full size, 
 	REDRIVE_SIM_SEEDS=$${REDRIVE_SIM_SEEDS:-20000} REDRIVE_TEST_SIZE=full cargo test --locked --features broker-tests --test it --test memory --test broker
 	cargo run --quiet --locked --features broker-tests --example soak -- $(SOAK)
 
-bench: setup ## records per second through two processes and an HTTP handler that never fails, optimised build
-	$(cargo_demo) --release --target-dir $${CARGO_TARGET_DIR:-target}/bench
+bench: setup ## records per second through an HTTP handler that never fails; what a guard costs, and a restore; optimised build
+	$(cargo_bench) --release --target-dir $${CARGO_TARGET_DIR:-target}/bench
 	REDRIVE_KAFKA_JVM="$${REDRIVE_KAFKA_JVM:--Xmx1g}" cargo run --quiet --locked --release --target-dir $${CARGO_TARGET_DIR:-target}/bench --features broker-tests --example demo -- --calm --records 200000 $(DEMO)
+	REDRIVE_KAFKA_JVM="$${REDRIVE_KAFKA_JVM:--Xmx1g}" $${CARGO_TARGET_DIR:-target}/bench/release/examples/bench $(BENCH)
 
 clean: ## remove what was built; Kafka's fetched jars stay in the user's cache
 	cargo clean

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::core::position::Partition;
+use crate::core::position::{Offset, Partition};
 use crate::core::time::Monotonic;
 use crate::telemetry::blocked::BlockedBy;
 
@@ -40,6 +40,8 @@ struct Notes {
     transacting: Mutex<Option<Transacting>>,
     /// What tasks ask a person to type. Rarely written, and held only to copy.
     asks: Mutex<BTreeMap<Partition, String>>,
+    /// How far the state of tasks is read that takes long. Written every few seconds.
+    restores: Mutex<BTreeMap<Partition, (Offset, Offset)>>,
 }
 
 /// Where one worker notes its health.
@@ -64,6 +66,7 @@ impl Health {
             name_until: AtomicU64::new(0),
             transacting: Mutex::new(None),
             asks: Mutex::new(BTreeMap::new()),
+            restores: Mutex::new(BTreeMap::new()),
         };
         Self(Arc::new(Shared { workers: workers.into_iter().map(notes).collect(), fatal: OnceLock::new() }))
     }
@@ -159,6 +162,20 @@ impl WorkerHealth {
         self.note(|notes| drop(notes.asks().remove(&task)));
     }
 
+    /// The state of a task is being read: where, and up to where.
+    pub fn restores(&self, task: Partition, progress: (Offset, Offset)) {
+        self.note(|notes| {
+            notes.restores().insert(task, progress);
+        });
+    }
+
+    /// It is read, or the task is somebody else's.
+    pub fn restored(&self, task: Partition) {
+        self.note(|notes| {
+            notes.restores().remove(&task);
+        });
+    }
+
     fn note(&self, write: impl FnOnce(&Notes)) {
         if let Some(notes) = self.shared.workers.get(self.index) {
             write(notes);
@@ -169,6 +186,10 @@ impl WorkerHealth {
 impl Notes {
     fn asks(&self) -> MutexGuard<'_, BTreeMap<Partition, String>> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn restores(&self) -> MutexGuard<'_, BTreeMap<Partition, (Offset, Offset)>> {
+        self.restores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> Worker {
@@ -188,6 +209,7 @@ impl Notes {
             name_until: moment(self.name_until.load(Ordering::Relaxed)),
             transacting: *self.transacting.lock().unwrap_or_else(PoisonError::into_inner),
             asks: self.asks().values().cloned().collect(),
+            restores: self.restores().iter().map(|(task, (next, end))| (*task, *next, *end)).collect(),
         }
     }
 }
@@ -232,6 +254,8 @@ pub struct Worker {
     pub transacting: Option<Transacting>,
     /// The commands that its tasks wait for.
     pub asks: Vec<String>,
+    /// The tasks whose state is being read for long: the offset of the state topic that is next, and that of its end.
+    pub restores: Vec<(Partition, Offset, Offset)>,
 }
 
 /// A transaction that a worker's transactor has.

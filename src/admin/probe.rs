@@ -154,6 +154,10 @@ pub fn ready(snapshot: &Snapshot, now: Monotonic) -> Verdict {
                 }
             }
         }
+        for (task, next, end) in &worker.restores {
+            let text = "is being read from the state topic, up to offset";
+            verdict.notes.push(format!("worker `{name}`: the state of task {task} {text} {next} of {end}"));
+        }
         // Several tasks may wait for the same.
         let asks: BTreeSet<&String> = worker.asks.iter().collect();
         verdict.notes.extend(asks.into_iter().map(|command| format!("hint: {command}")));

@@ -166,8 +166,7 @@ impl Guarded {
 
     /// What the committed record at a place changes of its key; what was applied before.
     pub(crate) fn apply(&mut self, at: Place, Effect { key, newest }: Effect) -> Option<Entry> {
-        let before = self.applied.get(key);
-        self.applied.set(key, newest);
+        let before = self.applied.set(key, newest);
         self.forget_staged(key, at);
         before
     }

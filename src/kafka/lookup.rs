@@ -27,9 +27,11 @@ use crate::topology::model::{Kafka, Pipeline};
 
 mod noted;
 mod restore;
+mod states;
 mod topic;
 
-use noted::Reading;
+pub(crate) use states::Progress;
+use states::States;
 use topic::Watched;
 
 /// How long one question may hold up the others.
@@ -105,6 +107,8 @@ pub(crate) enum Found {
         /// The lane.
         lane: Lane,
     },
+    /// The state of a task is being read for long, so far to here. Told every few seconds.
+    Restores(Progress),
     /// What a task must know to go on has been asked for long. Told once, while the question stays open.
     Waits {
         /// The task.
@@ -195,7 +199,7 @@ impl Lookup {
             hasher,
             founding: Cell::new(None),
             impatient: RefCell::new(None),
-            reading: RefCell::new(None),
+            states: RefCell::default(),
             watched: RefCell::new(Watched::new()),
         };
         let spawned = thread::Builder::new()
@@ -253,8 +257,8 @@ struct Asker {
     founding: Cell<Option<Founding>>,
     /// Asks for ends without regard to open transactions; made when it is first needed.
     impatient: RefCell<Option<BaseConsumer<Context>>>,
-    /// The state partition that is being read; one at a time.
-    reading: RefCell<Option<Reading>>,
+    /// The state partitions that are being read.
+    states: RefCell<States>,
     /// The topics of the lanes, as they were when they were last looked at.
     watched: RefCell<Watched>,
 }
@@ -297,6 +301,7 @@ impl Asker {
             // Serves the clients' logs; these consumers are given no records.
             let _ = self.consumer.poll(Duration::ZERO);
             let _ = self.impatient.borrow().as_ref().map(|impatient| impatient.poll(Duration::ZERO));
+            self.read_states(answer);
             let round: Vec<About> = open.keys().copied().collect();
             let mut answered = 0_usize;
             for about in round {
@@ -314,7 +319,7 @@ impl Asker {
                     None => answered = answered.saturating_add(1),
                 }
             }
-            if answered == 0 && !open.is_empty() {
+            if answered == 0 && !open.is_empty() && !self.states.borrow().is_reading() {
                 thread::sleep(PAUSE);
             }
         }
@@ -324,12 +329,18 @@ impl Asker {
         }
     }
 
+    /// Reads the state topic on, and tells how far it is where that takes long.
+    fn read_states(&self, answer: &impl Fn(Found)) {
+        let mut states = self.states.borrow_mut();
+        states.read_on(self.pipeline.state.name.as_str());
+        states.progress().into_iter().for_each(|progress| answer(Found::Restores(progress)));
+    }
+
     fn take(&self, open: &mut Open, order: Order) {
         let question = match order {
             Order::Ask(question) => question,
             Order::Forget(partition) => {
-                let mut reading = self.reading.borrow_mut();
-                let _ = reading.take_if(|reading| reading.partition == partition);
+                self.states.borrow_mut().forget(partition, self.pipeline.state.name.as_str());
                 return open.retain(|about, _| !about.is_of(partition));
             }
         };

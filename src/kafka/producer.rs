@@ -120,18 +120,20 @@ impl Producer {
         index: usize,
         write: &Write,
     ) -> Result<(), SendError> {
-        let mut headers = OwnedHeaders::new_with_capacity(write.headers.len());
-        for header in &write.headers {
-            headers =
-                headers.insert(ClientHeader { key: header.name.as_str(), value: header.value.as_deref() });
-        }
+        // Entries of the state topic have none, and there are as many of them as outputs.
+        let headers = (!write.headers.is_empty()).then(|| {
+            let headers = OwnedHeaders::new_with_capacity(write.headers.len());
+            write.headers.iter().fold(headers, |headers, header| {
+                headers.insert(ClientHeader { key: header.name.as_str(), value: header.value.as_deref() })
+            })
+        });
         let record = BaseRecord::<[u8], [u8], usize> {
             topic,
             partition: partition.map(|partition| partition.0),
             payload: write.value.as_deref(),
             key: write.key.as_deref(),
             timestamp: write.timestamp.map(crate::core::time::Timestamp::as_millis),
-            headers: Some(headers),
+            headers,
             delivery_opaque: index,
         };
         let ledger = self.client.context();

@@ -9,7 +9,7 @@ use crate::core::event::{LaneStart, Part, Report, Restored, StopReason, Transact
 use crate::core::position::{Lane, Offset, Partition};
 use crate::core::record::Record;
 use crate::core::time::Monotonic;
-use crate::kafka::lookup::Loss;
+use crate::kafka::lookup::{Loss, Progress};
 use crate::kafka::reader::LaneId;
 use crate::kafka::source::NameTaken;
 use crate::runtime::clock::Clock;
@@ -18,9 +18,9 @@ use crate::telemetry::blocked::BlockedBy;
 use crate::telemetry::event::{
     APPLY, AccessRefused, BrokerFound, BrokerLost, FatalError, LaneBack, LaneBehindEnd, LaneRemade,
     LaneVanished, MemberNameGiven, MemberNameTaken, PartitionsFollowed, Rebalance, RebalanceSeen,
-    RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskState, TaskWaits, TasksCounted,
-    TimePassed, TooFewPartitions, TransactionEnded, TransactionLate, VersionsUnknown, WorkerStarted,
-    WorkerStopped,
+    RecordsFetched, RecordsLost, Reported, TaskLeft, TaskRestored, TaskRestores, TaskState, TaskWaits,
+    TasksCounted, TimePassed, TooFewPartitions, TransactionEnded, TransactionLate, VersionsUnknown,
+    WorkerStarted, WorkerStopped,
 };
 
 /// Time that tasks were blocked is counted this often.
@@ -157,6 +157,7 @@ impl Account {
             task.state = TaskState::Running;
             let took = now.since(task.since);
             self.telemetry.emit(TaskRestored { partition, took });
+            self.health.restored(partition);
         }
         self.count();
     }
@@ -167,6 +168,7 @@ impl Account {
             return;
         }
         self.telemetry.emit(TaskLeft { partition });
+        self.health.restored(partition);
         let parts = Part::ALL.map(Stop::Part);
         for stop in parts.into_iter().chain([Stop::Positions, Stop::Partitions]) {
             self.go_on(stop, &[partition]);
@@ -195,6 +197,14 @@ impl Account {
         let Loss { id: LaneId { partition, lane }, from, to } = loss;
         if from < to {
             self.telemetry.emit(RecordsLost { partition, lane, from, to });
+        }
+    }
+
+    /// The state of a task is being read, so far to here.
+    pub(super) fn restores(&self, Progress { partition, next, end }: Progress) {
+        if self.tasks.get(&partition).is_some_and(|task| task.state == TaskState::Restoring) {
+            self.telemetry.emit(TaskRestores { partition, next, end });
+            self.health.restores(partition, (next, end));
         }
     }
 

@@ -273,6 +273,7 @@ impl Worker {
             Found::Vanished { lane } => self.vanished(lane),
             Found::Back { lane } => self.back(lane),
             Found::Remade { lane } => self.misplace(lane),
+            Found::Restores(progress) => self.account.restores(progress),
             Found::Waits { partition, detail } => self.account.waits(partition, &detail),
             Found::Broker => {
                 self.reach = Reach::Found;

@@ -21,8 +21,8 @@ pub use lane::{LaneBack, LaneRemade, LaneVanished};
 pub use partitions::{APPLY, PartitionsFollowed, TooFewPartitions};
 pub use report::Reported;
 pub use task::{
-    LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored, TaskState,
-    TaskWaits, TasksCounted, VersionsUnknown,
+    LaneBehindEnd, Rebalance, RebalanceSeen, RecordsFetched, RecordsLost, TaskLeft, TaskRestored,
+    TaskRestores, TaskState, TaskWaits, TasksCounted, VersionsUnknown,
 };
 pub use transaction::{ProducerRemade, RemakeCause, TransactionEnded, TransactionLate};
 pub use worker::{

@@ -51,6 +51,7 @@ mod watching;
 #[path = "../support/watermarks.rs"]
 mod watermarks;
 
+mod bench;
 mod bytes_kept;
 mod clocks;
 mod control;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::admin::health::{Health, WorkerHealth};
-use crate::core::position::Partition;
+use crate::core::position::{Offset, Partition};
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_start(Duration::from_secs(seconds))
@@ -109,6 +109,22 @@ fn tasks_that_wait_for_the_same_command_note_it_once() {
         "ok\nworker `payments/0` has tasks that wait: topics of redrive's own have too few partitions\n\
          hint: redrive topics apply\n"
     );
+}
+
+#[test]
+fn a_task_whose_state_is_read_for_long_notes_how_far_until_it_is_read() {
+    let (health, first, second) = two();
+    second.producers_ready();
+    second.assigned(0);
+    for next in [0, 40_000] {
+        first.restores(Partition(3), (Offset(next), Offset(90_000)));
+    }
+    assert_eq!(
+        ready(&health.snapshot(), at(100)).to_string(),
+        "ok\nworker `payments/0`: the state of task 3 is being read from the state topic, up to offset 40000 of 90000\n"
+    );
+    first.restored(Partition(3));
+    assert_eq!(ready(&health.snapshot(), at(100)).to_string(), "ok\n");
 }
 
 #[test]

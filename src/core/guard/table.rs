@@ -52,11 +52,11 @@ impl VersionTable {
         self.shards.get(key.first_bits(SHARD_BITS))?.get(key)
     }
 
-    /// Remembers `entry` of a key, in place of what was.
-    pub fn set(&mut self, key: KeyHash, entry: Entry) {
-        let shard = self.shards.get_mut(key.first_bits(SHARD_BITS));
-        let is_new = shard.is_some_and(|shard| shard.set(key, entry).is_none());
-        self.len = self.len.saturating_add(usize::from(is_new));
+    /// Remembers `entry` of a key; what was remembered of it before.
+    pub fn set(&mut self, key: KeyHash, entry: Entry) -> Option<Entry> {
+        let before = self.shards.get_mut(key.first_bits(SHARD_BITS))?.set(key, entry);
+        self.len = self.len.saturating_add(usize::from(before.is_none()));
+        before
     }
 
     /// Forgets a key; what was remembered of it.

@@ -170,7 +170,10 @@ impl NewestEffects {
     pub(super) fn of(taken: &[&Settled]) -> Self {
         let key = |settled: &Settled| Some((settled.id.partition, settled.effect?.key));
         let effects = taken.iter().filter_map(|settled| Some((key(settled)?, settled.order)));
-        Self(effects.collect())
+        let mut newest = Self::default();
+        newest.0.reserve(taken.iter().filter(|settled| settled.effect.is_some()).count());
+        newest.0.extend(effects);
+        newest
     }
 
     /// The effect of a record, where it is the newest of its key.

@@ -11,7 +11,7 @@ use crate::core::position::{CommitMark, Epoch, Going, Lane, LaneMark, Offset, Pa
 use crate::core::state::{LanePosition, Standing};
 use crate::fail_point::fail_point;
 use crate::kafka::error::ClientError;
-use crate::kafka::lookup::noted::{NotRead, Reading, State};
+use crate::kafka::lookup::noted::{NotRead, State};
 use crate::kafka::lookup::{Asker, Found, Loss, TRY, Tried, not_yet};
 use crate::kafka::raw::Topic;
 use crate::kafka::reader::LaneId;
@@ -47,6 +47,10 @@ impl Asker {
     }
 
     fn restored(&self, partition: Partition, epoch: Epoch) -> Result<Tried, NotRead> {
+        let state_topic = self.pipeline.state.name.as_str();
+        if let Some(detail) = self.states.borrow().goes_on(state_topic, (partition, epoch)) {
+            return Err(NotRead::Yet(detail));
+        }
         fail_point!(BeforeCommitted);
         let mut committed = self.committed(partition)?;
         fail_point!(AfterCommitted);
@@ -63,7 +67,8 @@ impl Asker {
         let State { positions: notes, keys } = if self.pipeline.policy.order.keeps_state()
             || !lanes.iter().all(|lane| committed.stood.contains_key(lane))
         {
-            self.state(partition, epoch)?
+            let clients = (&self.kafka, &self.pipeline);
+            self.states.borrow_mut().ask(clients, self.hasher, (partition, epoch))?
         } else {
             State::default()
         };
@@ -123,25 +128,6 @@ impl Asker {
         }
         self.watched.borrow_mut().begin(topics);
         Ok(Tried::Answered(Found::Task { partition, epoch, found: task, losses, remade }))
-    }
-
-    /// What the state topic holds; read over as many tries as it takes, one task after the other.
-    fn state(&self, partition: Partition, epoch: Epoch) -> Result<State, NotRead> {
-        let mut slot = self.reading.borrow_mut();
-        let reading = match slot.as_mut() {
-            Some(reading) if (reading.partition, reading.epoch) == (partition, epoch) => reading,
-            Some(other) if other.partition != partition => {
-                return Err(NotRead::Yet(format!("the state of task `{}` is read first", other.partition)));
-            }
-            Some(_) | None => {
-                slot.insert(Reading::begin(&self.kafka, &self.pipeline, self.hasher, (partition, epoch))?)
-            }
-        };
-        let state = reading.go_on(&self.pipeline);
-        if reading.is_old() || !matches!(state, Err(NotRead::Yet(_))) {
-            *slot = None;
-        }
-        state
     }
 
     /// The stable committed offsets of all lanes of a task. Fails while a transaction holds one.

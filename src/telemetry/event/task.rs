@@ -75,6 +75,24 @@ impl Happening for TaskRestored {
     }
 }
 
+/// The state of a task is being read, and that takes long.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskRestores {
+    /// The task.
+    pub partition: Partition,
+    /// The offset of the state topic that is read next.
+    pub next: Offset,
+    /// The offset up to which it is read.
+    pub end: Offset,
+}
+
+impl Happening for TaskRestores {
+    fn tell(self, t: &Telemetry) {
+        let Self { partition, next, end } = self;
+        info!(pipeline = t.pipeline, worker = t.worker, %partition, %next, %end, "the state of a task is being read");
+    }
+}
+
 /// The state topic of a guarded pipeline says nothing of a task that has gone on before.
 #[derive(Clone, Copy, Debug)]
 pub struct VersionsUnknown {

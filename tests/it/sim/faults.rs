@@ -30,7 +30,7 @@ impl World {
         }
         let life = self.slots[slot].life + 1;
         let writer = WriterId(mix(self.plan.seed ^ ((slot as u64) << 32) ^ u64::from(life)));
-        let machine = Machine::new(self.plan.policy_at(self.now), writer, self.bug);
+        let machine = Machine::new(self.plan.seed, self.plan.policy_at(self.now), writer, self.bug);
         let worker = &mut self.slots[slot];
         worker.life = life;
         worker.born = self.now;

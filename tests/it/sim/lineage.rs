@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use redrive::core::position::{Lane, TierIndex};
 use redrive::core::record::{Header, Record};
 
@@ -40,7 +41,8 @@ impl Root {
         Self { place: Place::lane(Lane::Source, partition), offset }
     }
 
-    fn new(topic: &str, partition: i64, offset: i64) -> Option<Self> {
+    /// The record that these parts of an origin name.
+    pub(crate) fn new(topic: &str, partition: i64, offset: i64) -> Option<Self> {
         let topic = match topic.strip_prefix(TIER_TOPIC) {
             Some(tier) => Topic::Tier(TierIndex(tier.parse().ok()?)),
             None if topic == SOURCE_TOPIC => Topic::Source,
@@ -61,13 +63,18 @@ pub(crate) fn topic_name(topic: Topic) -> String {
         Topic::Cases => "cases".to_owned(),
         Topic::Audit => "audit".to_owned(),
         Topic::Output => "output".to_owned(),
+        Topic::StaleOutput => "stale".to_owned(),
         Topic::DeadLetter => "dlq".to_owned(),
     }
 }
 
 /// The record that a record of redrive's own topics or of the output leads back to.
 pub(crate) fn origin_of(record: &Record) -> Option<Root> {
-    let headers = &record.headers;
+    origin_of_write(&record.headers, record.value.as_ref())
+}
+
+/// As [`origin_of`], of a record that is not written yet.
+pub(crate) fn origin_of_write(headers: &[Header], value: Option<&Bytes>) -> Option<Root> {
     if let (Some(topic), Some(partition), Some(offset)) = (
         text(headers, "redrive-origin-topic"),
         number(headers, "redrive-origin-partition"),
@@ -76,7 +83,7 @@ pub(crate) fn origin_of(record: &Record) -> Option<Root> {
         return Root::new(topic, partition, offset);
     }
     // The simulated handler writes the origin into its output's value: `out orders/1/17 0`.
-    let value = std::str::from_utf8(record.value.as_ref()?).ok()?;
+    let value = std::str::from_utf8(value?).ok()?;
     // An audit names the request: `… "asked-in":"control/1/17" …`.
     let origin = match value.split_once(r#""asked-in":""#) {
         Some((_, rest)) => rest.split('"').next(),

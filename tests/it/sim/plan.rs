@@ -234,6 +234,7 @@ impl Plan {
             faults.extend(replaced);
         }
         faults.extend(super::asking::faults(seed, faults_end));
+        faults.extend(super::versions::faults(seed, &policy.order, faults_end));
         faults.sort_by_key(|(at, _)| *at);
         Self {
             seed,

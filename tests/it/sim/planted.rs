@@ -94,11 +94,15 @@ pub(crate) enum Bug {
     VersionsKept,
     /// Versions count as applied before their commit.
     UncommittedVersions,
+    /// The version of a record that failed and waits counts as applied: its retry is taken for a duplicate.
+    FailedVersions,
+    /// A record that follows one of its key from another lane is committed before it.
+    FollowerFirst,
 }
 
 impl Bug {
     /// Each with the invariants of which one must be named; none where only a standstill shows it.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 43] = [
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 45] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -142,6 +146,8 @@ impl Bug {
         (Self::StateReadToLastStable, &[R5]),
         (Self::VersionsKept, &[R5]),
         (Self::UncommittedVersions, &[R1]),
+        (Self::FailedVersions, &[R1]),
+        (Self::FollowerFirst, &[R5]),
     ];
 
     /// Whether a write goes out beside the transaction.

@@ -39,12 +39,18 @@ impl Bulk {
     fn refuses(self, target: Target, record: &Record, faults: Faults) -> bool {
         match (self, target) {
             (Self::Texts, Target::Tier(_) | Target::DeadLetter) => tells(&record.headers),
-            (Self::Copies | Self::Value, Target::Tier(_)) | (Self::Output, Target::Output) => true,
+            (Self::Copies | Self::Value, Target::Tier(_) | Target::StaleOutput)
+            | (Self::Output, Target::Output) => true,
             (Self::Value, Target::DeadLetter) => record.value.is_some(),
             (Self::Everything, Target::Tier(_) | Target::DeadLetter) => faults == Faults::Strike,
             _ => false,
         }
     }
+}
+
+/// Whether brokers take whatever is written for a record, as far as that is due to itself.
+pub(crate) fn is_taken(seed: u64, root: Root) -> bool {
+    Bulk::of(seed, root) == Bulk::Fits
 }
 
 /// Whether a copy or dead letter tells of failures in texts.

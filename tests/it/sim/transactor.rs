@@ -17,6 +17,7 @@ use super::planted::Bug;
 use super::random::mix;
 use super::reached::of_result;
 use super::slot::Job;
+use super::versions::rules;
 use super::world::{Step, WorkerStep, World};
 
 /// The next micro-step of a transaction.
@@ -412,7 +413,11 @@ impl World {
         let (places, has_offsets) = self.cluster.unmarked(serial);
         let slowest = if self.random.chance(5) { 300 } else { 3 };
         for place in places {
-            let wait = self.random.millis(0, slowest);
+            let mut wait = self.random.millis(0, slowest);
+            if place.topic == Topic::State && rules(&self.plan.policy.order).is_some() {
+                // Whoever takes a task over meets what it is to wait for.
+                wait *= 30;
+            }
             self.after(wait, Step::Marker(serial, place));
         }
         if has_offsets {

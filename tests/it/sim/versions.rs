@@ -1,8 +1,12 @@
 //! Pipelines with a guard: which plans have one, what versions their source has, and what a worker finds of them.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use redrive::core::guard::KeyHasher;
+use redrive::core::event::Target;
+use redrive::core::guard::{Entry, KeyHasher, Version, VersionTable, fingerprint};
 use redrive::core::policy::{Equal, Guard, Latest, OrderKey, OrderPolicy, Source, TombstoneVersion};
+use redrive::core::position::{Lane, TopicName};
 use redrive::core::record::{Header, HeaderName, Record};
 use redrive::core::state::{Applied, Keys, StateEntry};
 use redrive::core::time::Timestamp;
@@ -10,6 +14,7 @@ use redrive::core::time::Timestamp;
 use super::cluster::log::Isolation;
 use super::cluster::{Place, Topic};
 use super::lineage;
+use super::plan::Fault;
 use super::planted::Bug;
 use super::random::{Random, mix};
 use super::world::World;
@@ -27,9 +32,35 @@ pub(crate) fn order(seed: u64) -> OrderPolicy {
         version: vec![Source::Header(HeaderName::from_static(VERSION))],
         equal: *random.pick(&[Equal::Conflict, Equal::Conflict, Equal::Apply, Equal::Drop]),
         tombstone: *random.pick(&[TombstoneVersion::DeadLetter, TombstoneVersion::Next]),
-        stale_output: None,
+        stale_output: random.chance(50).then(|| TopicName::new(&lineage::topic_name(Topic::StaleOutput))),
     });
-    OrderPolicy { key: OrderKey::Record, guard, ..OrderPolicy::default() }
+    let key = if random.chance(15) { OrderKey::Partition } else { OrderKey::Record };
+    OrderPolicy { key, guard, ..OrderPolicy::default() }
+}
+
+/// Times in which no stale record can be put aside. Drawn apart, as the order is.
+pub(crate) fn faults(seed: u64, order: &OrderPolicy, until: Duration) -> Vec<(Duration, Fault)> {
+    let mut random = Random::new(mix(seed ^ 0x7e58));
+    if order.stale_output().is_none() {
+        return Vec::new();
+    }
+    let fault = |random: &mut Random| {
+        let (target, lasts) = (Target::StaleOutput, random.millis(50, 10_000));
+        match random.chance(70) {
+            true => Fault::Unwritable { target, lasts },
+            false => Fault::Refuse { target, lasts },
+        }
+    };
+    (0..random.below(4)).map(|_| (random.time(Duration::ZERO, until), fault(&mut random))).collect()
+}
+
+/// The key of a record's order; `None` where it has none.
+pub(crate) fn order_key(order: &OrderPolicy, record: &Record) -> Option<Vec<u8>> {
+    match order.key {
+        OrderKey::Record => record.key.as_ref().map(|key| key.to_vec()),
+        OrderKey::Partition => Some(Vec::new()),
+        OrderKey::Json(_) => unreachable!("no plan has its keys in values"),
+    }
 }
 
 /// The rules of a guarded pipeline.
@@ -75,6 +106,23 @@ pub(crate) fn applied_in(record: &Record) -> Option<(Vec<u8>, Option<Applied<'_>
 }
 
 impl World {
+    /// Takes what waits in the tiers of a task for applied.
+    fn take_for_applied(&self, partition: i32, versions: &mut VersionTable) {
+        let tiers = self.cluster.lanes().filter(|lane| matches!(lane, Lane::Tier(_)));
+        for place in tiers.map(|lane| Place::lane(lane, partition)) {
+            let from = self.cluster.committed(place).map_or(0, |committed| committed.offset);
+            for record in self.cluster.read(place, from, usize::MAX, Isolation::Committed) {
+                let key = order_key(&self.plan.policy.order, &record).map(|key| versions.hash(&key));
+                if let (Some(key), Some(version)) = (key, version_of_copy(&record))
+                    && versions.get(key).is_none_or(|known| known.version < Version(version))
+                {
+                    let tag = fingerprint(record.value.as_deref());
+                    versions.set(key, Entry { version: Version(version), tag });
+                }
+            }
+        }
+    }
+
     /// Whether the state of a task can be read to its end now.
     pub(crate) fn state_is_stable(&self, partition: i32) -> bool {
         let log = self.cluster.log(Place { topic: Topic::State, partition });
@@ -100,6 +148,9 @@ impl World {
         for record in self.cluster.read(Place { topic: Topic::State, partition }, 0, usize::MAX, isolation) {
             let taken = keys.take(record.key.as_deref(), record.value.as_deref(), || record.headers.clone());
             assert!(taken.is_ok() && keys.unreadable().is_none(), "{record:?}");
+        }
+        if self.bug == Some(Bug::FailedVersions) {
+            self.take_for_applied(partition, &mut keys.versions);
         }
         let keys = Box::new(keys);
         self.slots[slot].kept.insert(partition, keys.clone());

@@ -1,5 +1,6 @@
 //! The handler's calls: R3 (never early), R4 (attempts), R6 (results kept), R7 (bytes), R9 (one per key).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::core::envelope::DeliveryId;
@@ -128,7 +129,7 @@ impl Checker {
             executions: 0,
             is_running: false,
             answer: None,
-            key: delivery.envelope.key.as_ref().map(|key| key.to_vec()),
+            key: self.policy.order.key_of(&delivery.envelope).map(<[u8]>::to_vec),
         });
         if call.is_running {
             return broken(InvariantId::R9, format!("{id:?}: two executions at a time"));
@@ -147,7 +148,8 @@ impl Checker {
     }
 
     fn one_per_key(&mut self, holding: Holding, delivery: &Delivery) -> Result<(), Breach> {
-        let Some(key) = &delivery.envelope.key else { return Ok(()) };
+        let policy = Arc::clone(&self.policy);
+        let Some(key) = policy.order.key_of(&delivery.envelope) else { return Ok(()) };
         let id = delivery.id;
         if !self.running_keys.insert((holding, key.to_vec())) {
             return broken(InvariantId::R9, format!("{id:?}: a record with its key is being handled"));
@@ -190,6 +192,7 @@ impl Checker {
             Topic::Control => Lane::Control,
             Topic::Source
             | Topic::Output
+            | Topic::StaleOutput
             | Topic::DeadLetter
             | Topic::State
             | Topic::Cases

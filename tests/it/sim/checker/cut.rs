@@ -15,6 +15,7 @@ struct Found {
     outputs: usize,
     waiting: usize,
     dead: usize,
+    stale: usize,
 }
 
 impl Checker {
@@ -22,7 +23,7 @@ impl Checker {
     pub(crate) fn cut(&self, cluster: &Cluster) -> Result<(), Breach> {
         let mut found: BTreeMap<Root, Found> = BTreeMap::new();
         let tiers = cluster.lanes().filter(|lane| matches!(lane, Lane::Tier(_))).map(Topic::from);
-        for topic in [Topic::Output, Topic::DeadLetter].into_iter().chain(tiers) {
+        for topic in [Topic::Output, Topic::StaleOutput, Topic::DeadLetter].into_iter().chain(tiers) {
             for partition in 0..cluster.partitions() {
                 let place = Place { topic, partition };
                 let from = self.committed.get(&place).copied().unwrap_or(0);
@@ -32,6 +33,7 @@ impl Checker {
                     let found = found.entry(origin).or_default();
                     match topic {
                         Topic::Output => found.outputs += 1,
+                        Topic::StaleOutput => found.stale += 1,
                         Topic::DeadLetter => found.dead += 1,
                         Topic::Tier(_) => found.waiting += 1,
                         Topic::Source | Topic::Control | Topic::State | Topic::Cases | Topic::Audit => {}
@@ -43,13 +45,15 @@ impl Checker {
             let committed = self.committed.get(&source.place);
             let is_in = committed.is_some_and(|committed| source.offset < *committed);
             let found = found.get(source).copied().unwrap_or_default();
-            let holds = match (is_in, found.outputs, found.waiting, found.dead) {
-                (false, 0, 0, 0) | (true, 0, 1, 0) | (true, 0, 0, 1) => true,
-                (true, 0, 0, 0) if tale.state == State::Dropped => true,
-                (true, 0, 0, 0) => tale.outputs == 0 && tale.state == State::Emitted,
-                (true, outputs, 0, 0) => outputs == tale.outputs,
-                _ => false,
-            };
+            let aside = found.stale == 0 || found.stale == 1 && tale.state == State::Dropped;
+            let holds = aside
+                && match (is_in, found.outputs, found.waiting, found.dead) {
+                    (false, 0, 0, 0) | (true, 0, 1, 0) | (true, 0, 0, 1) => true,
+                    (true, 0, 0, 0) if tale.state == State::Dropped => true,
+                    (true, 0, 0, 0) => tale.outputs == 0 && tale.state == State::Emitted,
+                    (true, outputs, 0, 0) => outputs == tale.outputs,
+                    _ => false,
+                };
             if !holds {
                 let detail = format!("{source:?} is read: {is_in}, and found as {found:?}");
                 return broken(InvariantId::R10, detail);

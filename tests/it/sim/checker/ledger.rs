@@ -18,6 +18,7 @@ struct Written {
     outputs: usize,
     tiers: Vec<(Place, i64)>,
     dead: Vec<(Place, i64)>,
+    stale: Vec<(Place, i64)>,
 }
 
 impl Checker {
@@ -63,7 +64,12 @@ impl Checker {
                 Topic::Source => Lane::Source,
                 Topic::Tier(tier) => Lane::Tier(tier),
                 Topic::Control => continue,
-                Topic::Output | Topic::DeadLetter | Topic::State | Topic::Cases | Topic::Audit => {
+                Topic::Output
+                | Topic::StaleOutput
+                | Topic::DeadLetter
+                | Topic::State
+                | Topic::Cases
+                | Topic::Audit => {
                     return broken(InvariantId::R1, format!("offsets are committed for {place:?}"));
                 }
             };
@@ -111,23 +117,28 @@ impl Checker {
     ) -> Result<(), Breach> {
         let source = consumed.source;
         let expected = self.tales[&source].outputs;
-        match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice()) {
-            (0, [copy], []) => match copy.0.topic {
+        match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice(), fate.stale.as_slice()) {
+            (0, [copy], [], []) => match copy.0.topic {
                 Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, by),
                 Topic::Source
                 | Topic::Control
                 | Topic::Output
+                | Topic::StaleOutput
                 | Topic::DeadLetter
                 | Topic::State
                 | Topic::Cases
                 | Topic::Audit => Ok(()),
             },
-            (0, [], [letter]) => self.dead_lettered(cluster, consumed, *letter, by),
-            (0, [], []) if self.may_be_dropped(consumed) => {
+            (0, [], [letter], []) => self.dead_lettered(cluster, consumed, *letter, by),
+            (0, [], [], []) if self.may_be_dropped(consumed) => {
                 self.finish(source, State::Dropped);
                 Ok(())
             }
-            (outputs, [], []) if outputs == expected => {
+            (0, [], [], [copy]) if self.may_be_dropped(consumed) => {
+                self.finish(source, State::Dropped);
+                self.stale_copied(cluster, consumed, *copy)
+            }
+            (outputs, [], [], []) if outputs == expected => {
                 let answer = consumed.answer;
                 if answer != Some(Answer::Done) {
                     let detail = format!("{source:?} is let go though its handler said {answer:?}");
@@ -160,6 +171,7 @@ fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, 
             Topic::Output => fate.outputs += 1,
             Topic::Tier(_) => fate.tiers.push((*place, *offset)),
             Topic::DeadLetter => fate.dead.push((*place, *offset)),
+            Topic::StaleOutput => fate.stale.push((*place, *offset)),
             Topic::Source | Topic::Control | Topic::State | Topic::Cases | Topic::Audit => {
                 return broken(InvariantId::R1, format!("{place:?} was written as the fate of a record"));
             }

@@ -26,7 +26,7 @@ use redrive::core::state::LanePosition;
 use self::calls::{Call, CallKey};
 use self::lesser::Refused;
 use self::requests::Asked;
-use self::versions::{KeyOf, Newest};
+use self::versions::Versions;
 use super::cluster::group::Process;
 use super::cluster::{Cluster, Place};
 use super::lineage::Root;
@@ -99,10 +99,8 @@ pub(crate) struct Checker {
     due_skews: BTreeMap<(Place, i64), i64>,
     /// How records were refused, of which no batch-mate was to blame.
     refusals: BTreeMap<Root, BTreeSet<Refused>>,
-    /// What the state topic says is applied of each key.
-    newest: BTreeMap<KeyOf, Newest>,
-    /// The last output of each key: its version, and of what.
-    emitted: BTreeMap<KeyOf, (i64, Root)>,
+    /// What is applied of each key.
+    versions: Versions,
     /// The most that two clocks can differ, in milliseconds.
     widest_skew: i64,
 }
@@ -129,8 +127,7 @@ impl Checker {
             seen: BTreeMap::new(),
             due_skews: BTreeMap::new(),
             refusals: BTreeMap::new(),
-            newest: BTreeMap::new(),
-            emitted: BTreeMap::new(),
+            versions: Versions::default(),
             widest_skew: plan.clock_jumps().map(i64::abs).sum(),
         }
     }

@@ -1,26 +1,62 @@
-//! The guard, from the logs alone: R5 (no key goes back), and what may be dropped for it (R1).
+//! The guard, from the logs alone: R5 (no key goes back), and what may be dropped or quarantined for it (R1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive::core::guard::{Version, fingerprint};
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::policy::{Equal, TombstoneVersion};
 
 use super::super::cluster::transactions::Serial;
-use super::super::cluster::{Cluster, Topic};
+use super::super::cluster::{Cluster, Place, Topic};
 use super::super::lineage::{self, Root};
-use super::super::versions::{applied_in, rules, version_of_copy};
-use super::copies::Consumed;
+use super::super::versions::{applied_in, order_key, rules, version_of_copy};
+use super::copies::{Consumed, same_bytes};
 use super::{Checker, State, broken};
 
 /// A key of a task.
-pub(super) type KeyOf = (i32, Vec<u8>);
+type KeyOf = (i32, Vec<u8>);
+
+/// What the logs say is applied of each key.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    /// By the state topic.
+    newest: BTreeMap<KeyOf, Newest>,
+    /// By what was emitted: the fingerprints of each version's values.
+    applied: BTreeMap<KeyOf, BTreeMap<i64, BTreeSet<u64>>>,
+    /// Between which two versions tombstones were emitted that were given one and of which no log tells it.
+    counted_on: BTreeMap<KeyOf, Vec<(i64, i64)>>,
+    /// The last output of each key: its version, and of what.
+    emitted: BTreeMap<KeyOf, (i64, Root)>,
+    /// What this transaction quarantines as a conflict, and what it puts aside as stale.
+    conflicts: BTreeSet<Root>,
+    aside: BTreeSet<Root>,
+}
 
 /// What is applied of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newest {
+struct Newest {
     version: i64,
     fingerprint: u64,
+    /// The record that was applied.
+    origin: Root,
+}
+
+/// What a consumed record says of itself.
+struct Known {
+    key: KeyOf,
+    version: Option<i64>,
+    fingerprint: u64,
+    is_tombstone: bool,
+}
+
+impl Versions {
+    /// Whether a version was applied with a value of which this holds, as far as is known.
+    fn was_applied(&self, key: &KeyOf, version: i64, value: impl Fn(u64) -> bool) -> bool {
+        let values = self.applied.get(key).and_then(|versions| versions.get(&version));
+        let mut between = self.counted_on.get(key).into_iter().flatten();
+        values.is_some_and(|values| values.iter().any(|applied| value(*applied)))
+            || between.any(|(from, to)| *from < version && version < *to)
+    }
 }
 
 impl Checker {
@@ -34,10 +70,14 @@ impl Checker {
         let policy = self.policy.clone();
         let Some(rules) = rules(&policy.order) else { return Ok(()) };
         let before = self.newest_before(cluster, serial)?;
+        self.entries_are_backed(cluster, before.keys(), consumed)?;
+        self.take_emitted(cluster, &before, consumed);
+        let conflicts = std::mem::take(&mut self.versions.conflicts);
+        let aside = std::mem::take(&mut self.versions.aside);
         for record in consumed {
-            let (key, version, value) = self.known_of(cluster, record);
+            let Known { key, version, fingerprint, is_tombstone } = self.known_of(cluster, record);
             let state = self.tales[&record.source].state;
-            let now = self.newest.get(&key).copied();
+            let now = self.versions.newest.get(&key).copied();
             let source = record.source;
             match (state, version) {
                 (State::Emitted, Some(version)) => {
@@ -54,19 +94,31 @@ impl Checker {
                     }
                 }
                 (State::Dropped, Some(version)) => {
-                    let justified = now.is_some_and(|now| {
-                        let same = now.fingerprint == fingerprint(value.as_deref());
-                        now.version > version
-                            || now.version == version && (same || rules.equal == Equal::Drop)
-                    });
+                    let is_stale = now.is_some_and(|now| now.version > version);
+                    let same = |applied| applied == fingerprint || rules.equal == Equal::Drop;
+                    let is_duplicate = now.is_some_and(|now| now.version >= version)
+                        && self.versions.was_applied(&key, version, same);
+                    let justified = match (rules.stale_output.is_some(), aside.contains(&source)) {
+                        (true, true) => is_stale,
+                        (true, false) => is_duplicate,
+                        (false, false) => is_stale || is_duplicate,
+                        (false, true) => false,
+                    };
                     if !justified {
                         let detail = format!("{source:?}, version {version}, is dropped for {now:?}");
                         return broken(InvariantId::R1, detail);
                     }
                 }
-                (State::Emitted, None) if value.is_none() && rules.tombstone == TombstoneVersion::Next => {}
+                (State::Emitted, None) if is_tombstone && rules.tombstone == TombstoneVersion::Next => {}
                 (State::Emitted | State::Dropped, None) => {
                     return broken(InvariantId::R5, format!("{source:?} has no version and is {state:?}"));
+                }
+                (State::Dead, Some(version)) if conflicts.contains(&source) => {
+                    if !self.versions.was_applied(&key, version, |applied| applied != fingerprint) {
+                        let applied = self.versions.applied.get(&key).and_then(|known| known.get(&version));
+                        let detail = format!("{source:?} is no conflict: version {version} is {applied:?}");
+                        return broken(InvariantId::R1, detail);
+                    }
                 }
                 (State::Unread | State::Waiting(..) | State::Dead, _) => {}
             }
@@ -91,9 +143,12 @@ impl Checker {
                 return broken(InvariantId::R5, format!("what is applied of {key:?} is forgotten"));
             };
             let Version(version) = applied.version;
-            let newest = Newest { version, fingerprint: applied.fingerprint };
+            let Some(origin) = Root::new(applied.topic, applied.partition.0.into(), applied.offset.0) else {
+                return broken(InvariantId::R5, format!("what is applied of {key:?} has no origin"));
+            };
+            let newest = Newest { version, fingerprint: applied.fingerprint, origin };
             let key = (place.partition, key);
-            let was = self.newest.insert(key.clone(), newest);
+            let was = self.versions.newest.insert(key.clone(), newest);
             if was.is_some_and(|was| was.version > version) {
                 return broken(InvariantId::R5, format!("{key:?} goes from {was:?} to {newest:?}"));
             }
@@ -104,12 +159,65 @@ impl Checker {
         Ok(before)
     }
 
-    /// The key, the version and the value of a consumed record.
-    fn known_of(&self, cluster: &Cluster, record: &Consumed) -> (KeyOf, Option<i64>, Option<bytes::Bytes>) {
+    /// R5: whatever is said to be applied is so by an effect in the same transaction.
+    fn entries_are_backed<'a>(
+        &self,
+        cluster: &Cluster,
+        keys: impl Iterator<Item = &'a KeyOf>,
+        consumed: &[Consumed],
+    ) -> Result<(), Breach> {
+        for key in keys {
+            let entry = self.versions.newest[key];
+            let is_backed = |record: &&Consumed| {
+                let known = self.known_of(cluster, record);
+                (known.key == *key && record.source == entry.origin)
+                    && self.tales[&record.source].state == State::Emitted
+                    && known.fingerprint == entry.fingerprint
+                    && known.version.is_none_or(|version| version == entry.version)
+            };
+            if !consumed.iter().any(|record| is_backed(&record)) {
+                return broken(InvariantId::R5, format!("{entry:?} of {key:?} is not what was emitted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what the transaction emits.
+    fn take_emitted(
+        &mut self,
+        cluster: &Cluster,
+        before: &BTreeMap<KeyOf, Option<Newest>>,
+        consumed: &[Consumed],
+    ) {
+        for record in consumed.iter().filter(|record| self.tales[&record.source].state == State::Emitted) {
+            let Known { key, version, fingerprint, .. } = self.known_of(cluster, record);
+            let newest = self.versions.newest.get(&key).copied();
+            let told = newest.filter(|newest| newest.origin == record.source);
+            match (version.or(told.map(|newest| newest.version)), newest) {
+                (Some(version), _) => {
+                    let versions = self.versions.applied.entry(key).or_default();
+                    versions.entry(version).or_default().insert(fingerprint);
+                }
+                (None, Some(newest)) => {
+                    let was = before.get(&key).copied().flatten().map_or(i64::MIN, |was| was.version);
+                    self.versions.counted_on.entry(key).or_default().push((was, newest.version));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// What a consumed record says of itself.
+    fn known_of(&self, cluster: &Cluster, record: &Consumed) -> Known {
         let Consumed { place, offset, .. } = record;
-        let stored = cluster.log(*place).at(*offset).expect("it was consumed");
-        let key = stored.record.key.as_ref().map(|key| key.to_vec()).unwrap_or_default();
-        ((place.partition, key), version_of_copy(&stored.record), stored.record.value.clone())
+        let stored = &cluster.log(*place).at(*offset).expect("it was consumed").record;
+        let key = order_key(&self.policy.order, stored).unwrap_or_default();
+        Known {
+            key: (place.partition, key),
+            version: version_of_copy(stored),
+            fingerprint: fingerprint(stored.value.as_deref()),
+            is_tombstone: stored.value.is_none(),
+        }
     }
 
     /// Who reads the output of a key sees versions that never fall.
@@ -123,8 +231,9 @@ impl Checker {
             };
             let Some(original) = cluster.log(root.place).at(root.offset) else { continue };
             let Some(version) = version_of_copy(&original.record) else { continue };
-            let key = original.record.key.as_ref().map(|key| key.to_vec()).unwrap_or_default();
-            let last: Option<(i64, Root)> = self.emitted.insert((root.place.partition, key), (version, root));
+            let key = order_key(&self.policy.order, &original.record).unwrap_or_default();
+            let key = (root.place.partition, key);
+            let last: Option<(i64, Root)> = self.versions.emitted.insert(key, (version, root));
             let falls = last.is_some_and(|(last, by)| {
                 last > version || last == version && by != root && equal != Equal::Apply
             });
@@ -141,25 +250,48 @@ impl Checker {
         rules(&self.policy.order).is_some() && record.answer.is_none()
     }
 
-    /// R1: a dead letter of the guard says what is so.
+    /// R7: what is put aside as stale has the bytes of its source record and says what it is.
+    pub(super) fn stale_copied(
+        &mut self,
+        cluster: &Cluster,
+        record: &Consumed,
+        (place, offset): (Place, i64),
+    ) -> Result<(), Breach> {
+        let source = record.source;
+        self.versions.aside.insert(source);
+        let copy = cluster.log(place).at(offset);
+        let (Some(original), Some(copy)) = (cluster.log(source.place).at(source.offset), copy) else {
+            return broken(InvariantId::R7, format!("{source:?} is no source record"));
+        };
+        let told = lineage::number(&copy.record.headers, "redrive-version");
+        let known = self.known_of(cluster, record);
+        if told.is_none() || told != known.version {
+            let detail = format!("{source:?}, version {:?}, is put aside as {told:?}", known.version);
+            return broken(InvariantId::R7, detail);
+        }
+        same_bytes(original, &copy.record.key, &copy.record.value, &copy.record.headers)
+    }
+
+    /// R1: a dead letter of the guard says what is so. Whether a conflict is one is seen at the end of its transaction.
     pub(super) fn quarantined(
-        &self,
+        &mut self,
         cluster: &Cluster,
         record: &Consumed,
         reason: &str,
     ) -> Result<(), Breach> {
-        let (_, version, value) = self.known_of(cluster, record);
+        let Known { version, is_tombstone, .. } = self.known_of(cluster, record);
         let stored = cluster.log(record.place).at(record.offset).expect("it was consumed");
-        let rules = rules(&self.policy.order);
+        let policy = self.policy.clone();
+        let rules = rules(&policy.order);
         let holds = match reason {
-            "no-key" => rules.is_some() && stored.record.key.is_none(),
+            "no-key" => rules.is_some() && order_key(&policy.order, &stored.record).is_none(),
             "no-version" => {
                 version.is_none()
-                    && rules.is_some_and(|rules| {
-                        value.is_some() || rules.tombstone == TombstoneVersion::DeadLetter
-                    })
+                    && rules
+                        .is_some_and(|rules| !is_tombstone || rules.tombstone == TombstoneVersion::DeadLetter)
             }
             "version-conflict" => {
+                self.versions.conflicts.insert(record.source);
                 rules.is_some_and(|rules| rules.equal == Equal::Conflict) && version.is_some()
             }
             _ => true,

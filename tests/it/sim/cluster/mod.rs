@@ -24,6 +24,7 @@ pub(crate) enum Topic {
     Control,
     Tier(TierIndex),
     Output,
+    StaleOutput,
     DeadLetter,
     State,
     Cases,
@@ -44,7 +45,8 @@ impl From<Lane> for Topic {
 impl From<Target> for Topic {
     fn from(target: Target) -> Self {
         match target {
-            Target::Output | Target::Named(_) | Target::StaleOutput => Self::Output,
+            Target::Output | Target::Named(_) => Self::Output,
+            Target::StaleOutput => Self::StaleOutput,
             Target::Tier(tier) => Self::Tier(tier),
             Target::DeadLetter => Self::DeadLetter,
             Target::State => Self::State,
@@ -94,7 +96,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(partitions: i32, tiers: usize) -> Self {
         let lanes = Lane::Tier(TierIndex::at(tiers)).index();
-        let topics = lanes + 5;
+        let topics = lanes + 6;
         Self {
             partitions,
             lanes,
@@ -125,6 +127,7 @@ impl Cluster {
             Topic::State => self.lanes + 2,
             Topic::Cases => self.lanes + 3,
             Topic::Audit => self.lanes + 4,
+            Topic::StaleOutput => self.lanes + 5,
         };
         topic * self.partitions as usize + place.partition as usize
     }

@@ -3,6 +3,7 @@
 
 mod deaf;
 pub(crate) mod describe;
+mod followers;
 mod refused;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,6 +22,7 @@ use redrive::core::state::{Standing, StateEntry};
 use redrive::core::time::{Now, Timestamp};
 
 use self::deaf::Deaf;
+use self::followers::Followers;
 use super::lineage::{self, Root};
 use super::planted::Bug;
 use refused::{accuse, forgets, leave_behind};
@@ -46,6 +48,7 @@ pub(crate) struct Machine {
     /// Answers of a transaction that was aborted.
     answers: Vec<Write>,
     deaf: Deaf,
+    followers: Followers,
     /// A transaction that nobody needs.
     idle: Option<Box<Transaction>>,
 }
@@ -57,7 +60,7 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(policy: Arc<Policy>, writer: WriterId, bug: Option<Bug>) -> Self {
+    pub(crate) fn new(seed: u64, policy: Arc<Policy>, writer: WriterId, bug: Option<Bug>) -> Self {
         Self {
             processor: Processor::new(Arc::clone(&policy), writer, writer.0),
             bug,
@@ -70,6 +73,7 @@ impl Machine {
             open: None,
             answers: Vec::new(),
             deaf: Deaf::default(),
+            followers: Followers::new(seed),
             idle: None,
         }
     }
@@ -120,6 +124,7 @@ impl Machine {
     }
 
     fn spoil_event(&mut self, bug: Bug, event: &mut Event) {
+        self.followers.hear(event);
         match event {
             Event::Fetched { lane, records, .. } if bug == Bug::DueFromWrongTier => {
                 self.bring_forward(*lane, records);
@@ -211,13 +216,16 @@ impl Machine {
                 let origin = &delivery.envelope.origin;
                 self.attempts.insert(Root::source(origin.partition.0, origin.offset.0), delivery.attempt);
                 self.deliveries.push((**delivery).clone());
+                self.followers.handed(delivery);
             }
             Action::Transact(transaction) => {
                 self.spoil_transaction(bug, transaction);
                 self.open = Some(transaction.clone());
             }
-            Action::Open { .. }
-            | Action::FindEnd { .. }
+            Action::Open { partition, epoch, lanes } => {
+                self.followers.opened(*partition, *epoch, lanes);
+            }
+            Action::FindEnd { .. }
             | Action::Fetch { .. }
             | Action::ReadBack { .. }
             | Action::GiveBack { .. }
@@ -233,6 +241,7 @@ impl Machine {
                     *offset = offset.next();
                 }
             }
+            Bug::FollowerFirst => self.followers.spoil(transaction),
             Bug::OffsetTooLow => {
                 for (lane, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
                     if *lane != Lane::Source && offset.0 > 0 {
