@@ -8,7 +8,7 @@
 //! What holds a key up is followed twice: as settled, which decides what becomes of the next record of the key, and as
 //! committed, from which the entry of the state topic is made by the records that a transaction takes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::core::class::Reason;
-use crate::core::closed::Place;
 use crate::core::envelope::Envelope;
 use crate::core::guard::{KeyHash, Version, fingerprint};
 use crate::core::lane::{Disposition, Settled};
@@ -33,8 +32,10 @@ pub(crate) struct Held {
     closing: BTreeMap<(KeyHash, i64), Option<Offset>>,
     /// Keys of which a record may be released.
     ready: BTreeSet<KeyHash>,
-    /// Records that wait in a window for room among those held behind their key.
-    overflowing: usize,
+    /// Keys with as many records behind them as may be; those that are in the window then are held all the same.
+    full: BTreeSet<KeyHash>,
+    /// How many that is; `None` where nothing must wait for that.
+    per_key: Option<usize>,
     /// The next offset of `Lane::Held`.
     next: Offset,
 }
@@ -47,8 +48,6 @@ pub(crate) struct OfKey {
     pub(crate) blockers: Blockers,
     /// The same as the state topic has it.
     pub(crate) committed: Blockers,
-    /// Records in windows that wait for room among those held.
-    pub(crate) overflow: VecDeque<Place>,
 }
 
 /// A held record.
@@ -86,10 +85,7 @@ pub(crate) enum Next {
 
 impl OfKey {
     fn is_empty(&self) -> bool {
-        self.records.is_empty()
-            && self.blockers.is_empty()
-            && self.committed.is_empty()
-            && self.overflow.is_empty()
+        self.records.is_empty() && self.blockers.is_empty() && self.committed.is_empty()
     }
 
     /// Whether a record waits in a tier.
@@ -127,9 +123,12 @@ pub(crate) fn step(blockers: &mut Blockers, settled: &Settled) {
                 blockers.waiting.push(Blocker { origin, version });
             }
         }
-        // It waits on where it waited.
-        Disposition::Hop { .. } | Disposition::Obeyed(_) => {}
-        Disposition::Emit(_)
+        // It waits on as it waited.
+        Disposition::Hop { .. } if settled.judged.is_none() => {}
+        Disposition::Obeyed(_) => {}
+        // A version for which there was no room is waited for no more than one that is held: it waits itself.
+        Disposition::Hop { .. }
+        | Disposition::Emit(_)
         | Disposition::DeadLetter(_)
         | Disposition::Drop(_)
         | Disposition::Hold { .. } => {
@@ -158,13 +157,14 @@ pub(crate) fn step(blockers: &mut Blockers, settled: &Settled) {
 }
 
 impl Held {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, per_key: Option<usize>) -> Self {
         Self {
             keys: HashMap::with_hasher(FixedState::with_seed(seed)),
             dues: BTreeSet::new(),
             closing: BTreeMap::new(),
             ready: BTreeSet::new(),
-            overflowing: 0,
+            full: BTreeSet::new(),
+            per_key,
             next: Offset(0),
         }
     }
@@ -182,6 +182,7 @@ impl Held {
         };
         self.keys.entry(key).or_default().records.insert(place, record);
         self.ready.insert(key);
+        self.prune(key);
     }
 
     /// What the state topic says holds a key up.
@@ -204,7 +205,7 @@ impl Held {
             let record = HeldRecord { stage: HeldStage::Settled, envelope, tag, due, over: false };
             let of_key = self.keys.entry(key).or_default();
             if let Some(before) = of_key.records.insert(place, record) {
-                self.dues.remove(&(before.due, key, place));
+                self.forget_gap(key, place, before.due);
             }
             if counts {
                 self.dues.insert((due, key, place));
@@ -233,17 +234,18 @@ impl Held {
 
     /// Takes note of a committed record of a key.
     pub(crate) fn committed(&mut self, key: KeyHash, settled: &Settled) {
-        let Some(of_key) = self.keys.get_mut(&key) else { return };
+        // Where a later record has settled what this one began, the key may be forgotten already.
+        let of_key = self.keys.entry(key).or_default();
         step(&mut of_key.committed, settled);
         if let Some(place) = settled.held {
             let released = HeldStage::Released(settled.id.offset);
             if of_key.records.get(&place).is_some_and(|record| record.stage == released)
                 && let Some(record) = of_key.records.remove(&place)
             {
-                self.dues.remove(&(record.due, key, place));
-                self.closing.remove(&(key, place));
+                self.forget_gap(key, place, record.due);
             }
         }
+        let Some(of_key) = self.keys.get_mut(&key) else { return };
         if let Disposition::Hold { place, .. } = settled.fate
             && let Some(record) = of_key.records.get_mut(&place)
             && record.stage == HeldStage::Settled
@@ -271,12 +273,25 @@ impl Held {
             && of_key.records.get(&place).is_some_and(|record| record.stage == HeldStage::Settled)
             && let Some(record) = of_key.records.remove(&place)
         {
-            self.dues.remove(&(record.due, key, place));
+            self.forget_gap(key, place, record.due);
             self.prune(key);
         }
     }
 
+    /// The gap of a record does not matter any more.
+    fn forget_gap(&mut self, key: KeyHash, place: i64, due: Duration) {
+        self.dues.remove(&(due, key, place));
+        self.closing.remove(&(key, place));
+    }
+
+    /// Forgets a key that holds nothing up any more, and sees whether there is room behind it.
     fn prune(&mut self, key: KeyHash) {
+        let held = self.keys.get(&key).map_or(0, |of_key| of_key.records.len());
+        if self.per_key.is_some_and(|most| held >= most) {
+            self.full.insert(key);
+        } else {
+            self.full.remove(&key);
+        }
         if self.keys.get(&key).is_some_and(OfKey::is_empty) {
             self.keys.remove(&key);
             self.ready.remove(&key);
@@ -337,26 +352,19 @@ impl Held {
         }
     }
 
-    /// A record of a lane's window waits for room among those held behind its key.
-    pub(crate) fn overflow(&mut self, key: KeyHash, place: Place) {
-        self.keys.entry(key).or_default().overflow.push_back(place);
-        self.overflowing = self.overflowing.saturating_add(1);
+    /// The gap of a record was over, and is not any more: what could fill it waits again.
+    pub(crate) fn reopen(&mut self, key: KeyHash, place: i64, due: Duration) {
+        let record = self.keys.get_mut(&key).and_then(|of_key| of_key.records.get_mut(&place));
+        if let Some(record) = record.filter(|record| record.over) {
+            record.over = false;
+            record.due = due;
+            self.dues.insert((due, key, place));
+        }
     }
 
-    /// Those of a key that wait for room, where there is some.
-    pub(crate) fn take_overflow(&mut self, key: KeyHash, per_key: usize) -> VecDeque<Place> {
-        let Some(of_key) = self.keys.get_mut(&key).filter(|of_key| of_key.records.len() < per_key) else {
-            return VecDeque::new();
-        };
-        let taken = std::mem::take(&mut of_key.overflow);
-        self.overflowing = self.overflowing.saturating_sub(taken.len());
-        self.prune(key);
-        taken
-    }
-
-    /// Whether records of the source wait for room.
-    pub(crate) const fn is_full(&self) -> bool {
-        self.overflowing > 0
+    /// Whether as many records as may be are held behind a key, and the source must wait.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.full.is_empty()
     }
 
     /// When the first gap may be over.

@@ -122,7 +122,7 @@ impl Guarded {
             Guard::None | Guard::Latest(_) => Mode::Newest,
         };
         let Keys { versions, held: records, blockers, clock, .. } = keys;
-        let mut held = Held::new(seed);
+        let mut held = Held::new(seed, (mode == Mode::Arrival).then_some(order.held.per_key));
         if mode.holds() {
             for ((key, place), HeldRecord { envelope, due }) in records {
                 let due = (mode == Mode::Count).then_some(due);

@@ -48,14 +48,6 @@ impl Processor {
             return;
         }
         let Some(guarded) = task.guarded.as_deref_mut() else { return };
-        let overflow = guarded.held.take_overflow(key, policy.order.held.per_key);
-        if !overflow.is_empty() {
-            guarded.held.look_at(key);
-            task.keys.insert(key, overflow);
-            let any = DeliveryId { partition, epoch, lane: Lane::Source, offset: Offset(0) };
-            self.next_of(key, any, now);
-            return;
-        }
         let counts = guarded.mode == Mode::Count;
         let newest = guarded.newest(key, (Lane::Held, Offset(i64::MAX))).0;
         let next = match (newest, &policy.order.guard) {

@@ -5,6 +5,7 @@
 //! duplicate.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Processor;
 use super::look::note_failure;
@@ -13,10 +14,10 @@ use crate::core::envelope::DeliveryId;
 use crate::core::event::Dropped;
 use crate::core::guard::judge::{self, Counted, Judgement};
 use crate::core::guard::{Entry, KeyHash, Version, fingerprint};
-use crate::core::held::{HeldStage, OfKey};
+use crate::core::held::{HeldRecord, HeldStage, OfKey};
 use crate::core::lane::{Disposition, Pending, Stage};
 use crate::core::outcome::Verdict;
-use crate::core::policy::{Contiguous, Guard, Latest, Policy};
+use crate::core::policy::{Contiguous, Guard, Latest, OrderPolicy, Policy};
 use crate::core::position::{Lane, TierIndex};
 use crate::core::task::{Guarded, Mode};
 use crate::core::time::Now;
@@ -36,8 +37,6 @@ enum Decision {
     Goes(Option<Version>),
     /// Its fate is decided.
     Ends(Disposition, String),
-    /// It is to be held, and there is no room: it waits where it is.
-    Waits,
     /// It was released and is held again.
     Returns(i64),
 }
@@ -73,13 +72,10 @@ impl Processor {
                 entry.stage = Stage::Queued(pending);
                 return Turn::Taken;
             }
-            Decision::Waits => {
-                entry.stage = Stage::Queued(pending);
-                guarded.held.overflow(key, (id.lane, id.offset));
-                return Turn::Passed;
-            }
             Decision::Returns(place) => {
                 guarded.held.unrelease(key, place);
+                let due = guarded.clock.at(now.mono).saturating_add(gap_timeout(&policy.order));
+                guarded.held.reopen(key, place, due);
                 self.leave_window(id);
                 return Turn::Passed;
             }
@@ -159,17 +155,15 @@ fn parked(
     if of_key.waits(&pending.envelope.origin) || (of_key.blockers.waiting.is_empty() && !of_key.holds()) {
         return None;
     }
-    if of_key.records.len() < policy.order.held.per_key {
-        let fate = Disposition::Hold { place: of_key.next_place(), due: std::time::Duration::ZERO };
-        return Some(Decision::Ends(fate, String::new()));
-    }
-    // Those that the key waits for may stand behind it in a tier, but not in the source.
-    Some(match lane {
-        Lane::Tier(_) => {
-            full(policy, now).map_or(Decision::Waits, |fate| Decision::Ends(fate, String::new()))
-        }
-        Lane::Source | Lane::Control | Lane::Held => Decision::Waits,
-    })
+    let hold = Disposition::Hold { place: of_key.next_place(), due: Duration::ZERO };
+    let is_full = of_key.records.len() >= policy.order.held.per_key;
+    let fate = match lane {
+        Lane::Tier(_) if is_full => full(policy, now).unwrap_or(hold),
+        // Where there is no room the source is read no further, but what has been read of it is held: if it stayed, so would
+        // everything behind it, and what its key waits for might follow one of those.
+        Lane::Source | Lane::Control | Lane::Held | Lane::Tier(_) => hold,
+    };
+    Some(Decision::Ends(fate, String::new()))
 }
 
 /// A record for which there is no room behind its key goes to the first tier; `None` where there are no tiers.
@@ -238,11 +232,13 @@ fn deferred(
     let held = |place: i64| of_key.and_then(|of_key| of_key.records.get(&place));
     if let Some(place) = pending.held {
         return match held(place) {
-            Some(record) if record.over => dead(Reason::VersionGap, gap(newest, of_key, version)),
+            Some(record) if record.over && !is_awaited(of_key, newest, version) => {
+                dead(Reason::VersionGap, gap(newest, of_key, version))
+            }
             Some(_) | None => Decision::Returns(place),
         };
     }
-    let is_held = |record: &&crate::core::held::HeldRecord| !matches!(record.stage, HeldStage::Released(_));
+    let is_held = |record: &&HeldRecord| !matches!(record.stage, HeldStage::Released(_));
     if let Some(record) = held(version.0).filter(is_held) {
         return if record.tag == fingerprint(pending.envelope.value.as_deref()) {
             Decision::Ends(Disposition::Drop(Dropped::Duplicate), String::new())
@@ -258,13 +254,22 @@ fn deferred(
     Decision::Ends(fate, String::new())
 }
 
-/// When the gap before a record is over at the earliest, by the clock of its task.
-fn due_of(policy: &Policy, guarded: &Guarded, pending: &Pending, now: Now) -> std::time::Duration {
-    let timeout = match &policy.order.guard {
+/// Whether a version that could fill the gap before this one waits in a tier.
+fn is_awaited(of_key: Option<&OfKey>, newest: Option<Entry>, version: Version) -> bool {
+    let next = newest.and_then(|newest| newest.version.next());
+    of_key.is_some_and(|of_key| of_key.predecessor(next, version).is_some())
+}
+
+fn gap_timeout(order: &OrderPolicy) -> Duration {
+    match &order.guard {
         Guard::Contiguous(Contiguous { gap_timeout, .. }) => *gap_timeout,
-        Guard::None | Guard::Latest(_) => std::time::Duration::ZERO,
-    };
-    let latest = guarded.clock.at(now.mono).saturating_add(timeout);
+        Guard::None | Guard::Latest(_) => Duration::ZERO,
+    }
+}
+
+/// When the gap before a record is over at the earliest, by the clock of its task.
+fn due_of(policy: &Policy, guarded: &Guarded, pending: &Pending, now: Now) -> Duration {
+    let latest = guarded.clock.at(now.mono).saturating_add(gap_timeout(&policy.order));
     pending.envelope.gap_due.map_or(latest, |due| due.min(latest))
 }
 

@@ -47,7 +47,10 @@ impl Processor {
                 if matches!(settled.fate, Disposition::Emit(_)) {
                     count_success(&mut envelope.life);
                 }
-                let (effect, order, key) = (settled.effect.take(), settled.order, settled.key);
+                // A failure has no effect but that a count may start with it, and that stays.
+                let succeeded = matches!(settled.fate, Disposition::Emit(_));
+                let effect = settled.effect.take_if(|_| succeeded);
+                let (order, key) = (settled.order, settled.key);
                 let verdict = Verdict { class, reason };
                 note_failure(envelope, &verdict, detail, &lane, now.wall);
                 settled.fate = Disposition::DeadLetter(verdict);
@@ -56,7 +59,7 @@ impl Processor {
                 if let Some(key) = key
                     && (effect.is_some() || self.policy.order.holds())
                 {
-                    self.take_back(id, key, order, now);
+                    self.take_back(id, (key, order), effect, now);
                 }
             }
             Way::None => return false,

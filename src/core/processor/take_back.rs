@@ -16,7 +16,13 @@ use crate::core::time::Now;
 impl Processor {
     /// A settled record cannot be written and is a dead letter instead: it has no effect, and what the guard let have none, or
     /// let through, because of it is judged anew.
-    pub(super) fn take_back(&mut self, id: DeliveryId, key: KeyHash, order: u64, now: Now) {
+    pub(super) fn take_back(
+        &mut self,
+        id: DeliveryId,
+        (key, order): (KeyHash, u64),
+        effect: Option<Effect>,
+        now: Now,
+    ) {
         let first = match &self.policy.order.guard {
             Guard::Contiguous(rules) => Some(rules.first),
             Guard::None | Guard::Latest(_) => None,
@@ -30,7 +36,8 @@ impl Processor {
                 let Some(settled) = entry.stage.settled() else { continue };
                 // Where versions are counted, what was let through goes by it too.
                 let judged = settled.judged.is_some() || counts && settled.effect.is_some();
-                if settled.key == Some(key) && judged && settled.order > order {
+                // What had no effect had no part in a verdict.
+                if effect.is_some() && settled.key == Some(key) && judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));
                     guarded.leaves(settled);
                     if let Disposition::Hold { place, .. } = settled.fate {

@@ -61,7 +61,7 @@ impl World {
             self.after(SESSION, Step::SessionCheck(membership.member));
         }
         let process = self.slots[slot].process();
-        self.checker.process_ends(process);
+        self.checker.process_ends(process, self.now);
         self.slots[slot].die();
     }
 

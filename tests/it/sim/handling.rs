@@ -7,6 +7,7 @@ use redrive::core::record::Record;
 
 use super::cluster::transactions::Ending;
 use super::cluster::{Place, Topic};
+use super::holding;
 use super::lineage::Root;
 use super::planted::Bug;
 use super::source;
@@ -37,7 +38,10 @@ impl World {
         }
     }
 
-    pub(crate) fn write_source(&mut self, place: Place, record: Record) {
+    pub(crate) fn write_source(&mut self, place: Place, mut record: Record) {
+        if holding::count(&self.plan.policy.order).is_some() {
+            self.counters.0.add(place.partition, &mut record, &mut self.counters.1);
+        }
         // Now and then the producer is transactional, and its transaction may be aborted.
         if place.topic == Topic::Source && self.random.chance(15) {
             let serial = self.cluster.begin_foreign(vec![(place, record)]);

@@ -130,7 +130,8 @@ impl World {
         let in_hand = worker.job.iter().flat_map(|job| &job.transaction.tasks);
         let is_held = known.is_some()
             && in_hand.into_iter().any(|task| task.partition == partition && task.epoch == epoch);
-        let checked = self.checker.given_back(partition.0, is_held);
+        let process = self.slots[slot].process();
+        let checked = self.checker.given_back(partition.0, is_held, process, self.now);
         self.check(checked);
         if self.checker.is_handling(self.slots[slot].process(), partition, epoch) {
             self.reached.insert(Situation::GivenBackWhileRunning);

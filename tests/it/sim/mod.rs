@@ -20,6 +20,7 @@ mod checker;
 mod cluster;
 mod faults;
 mod handling;
+mod holding;
 mod lineage;
 mod machine;
 mod membership;

@@ -98,11 +98,17 @@ pub(crate) enum Bug {
     FailedVersions,
     /// A record that follows one of its key from another lane is committed before it.
     FollowerFirst,
+    /// A new owner forgets which records of its keys wait in tiers.
+    BlockerForgotten,
+    /// The clock by which gaps end has run while the task was stopped.
+    ClockWhileStopped,
+    /// A hold whose transaction was aborted is not written again.
+    HoldLostOnAbort,
 }
 
 impl Bug {
     /// Each with the invariants of which one must be named; none where only a standstill shows it.
-    pub(crate) const ALL: [(Self, &'static [InvariantId]); 45] = [
+    pub(crate) const ALL: [(Self, &'static [InvariantId]); 48] = [
         (Self::LaneMetadata, &[R2]),
         (Self::MetadataRefreshed, &[R2]),
         (Self::CommitBeforeProduce, &[R1]),
@@ -143,11 +149,14 @@ impl Bug {
         (Self::EndAsked, &[R1]),
         (Self::NoteKept, &[R1]),
         (Self::NoteTooHigh, &[R1]),
-        (Self::StateReadToLastStable, &[R5]),
+        (Self::StateReadToLastStable, &[R1, R5]),
         (Self::VersionsKept, &[R5]),
         (Self::UncommittedVersions, &[R1]),
         (Self::FailedVersions, &[R1]),
         (Self::FollowerFirst, &[R5]),
+        (Self::BlockerForgotten, &[R1, R9]),
+        (Self::ClockWhileStopped, &[R1]),
+        (Self::HoldLostOnAbort, &[R1, R10]),
     ];
 
     /// Whether a write goes out beside the transaction.

@@ -375,7 +375,7 @@ impl World {
                 self.ended(serial, Ending::Committed);
                 self.counts.commits += 1;
                 let skew = self.slots[slot].largest_skew(Duration::ZERO);
-                let by = Author { process: commit.process, tasks, skew, policy };
+                let by = Author { now: self.now, process: commit.process, tasks, skew, policy };
                 let checked = self.checker.committed(&self.cluster, serial, &by);
                 self.check(checked);
                 if reply == Reply::Heard {

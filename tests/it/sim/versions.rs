@@ -13,6 +13,7 @@ use redrive::core::time::Timestamp;
 
 use super::cluster::log::Isolation;
 use super::cluster::{Place, Topic};
+use super::holding::{holding, spoil};
 use super::lineage;
 use super::plan::Fault;
 use super::planted::Bug;
@@ -26,7 +27,7 @@ pub(crate) const VERSION: &str = "rev";
 pub(crate) fn order(seed: u64) -> OrderPolicy {
     let mut random = Random::new(mix(seed ^ 0x7e57));
     if !random.chance(40) {
-        return OrderPolicy::default();
+        return holding(OrderPolicy::default(), seed);
     }
     let guard = Guard::Latest(Latest {
         version: vec![Source::Header(HeaderName::from_static(VERSION))],
@@ -35,7 +36,7 @@ pub(crate) fn order(seed: u64) -> OrderPolicy {
         stale_output: random.chance(50).then(|| TopicName::new(&lineage::topic_name(Topic::StaleOutput))),
     });
     let key = if random.chance(15) { OrderKey::Partition } else { OrderKey::Record };
-    OrderPolicy { key, guard, ..OrderPolicy::default() }
+    holding(OrderPolicy { key, guard, ..OrderPolicy::default() }, seed)
 }
 
 /// Times in which no stale record can be put aside. Drawn apart, as the order is.
@@ -152,6 +153,7 @@ impl World {
         if self.bug == Some(Bug::FailedVersions) {
             self.take_for_applied(partition, &mut keys.versions);
         }
+        spoil(&mut keys, self.bug);
         let keys = Box::new(keys);
         self.slots[slot].kept.insert(partition, keys.clone());
         Some(keys)

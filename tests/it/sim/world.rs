@@ -16,10 +16,11 @@ use super::cluster::group::{MemberId, Shuffle};
 use super::cluster::log::Isolation;
 use super::cluster::transactions::{Ending, ProducerEpoch, Serial, TransactionalId};
 use super::cluster::{Cluster, Place};
+use super::holding::Counters;
 use super::machine::describe;
 use super::plan::{Fault, Identities, Micro, Plan};
 use super::planted::Bug;
-use super::random::Random;
+use super::random::{Random, mix};
 use super::reached::{self, Reached, Situation};
 use super::slot::{Doubt, Slot};
 use super::source::{self, Mood};
@@ -117,6 +118,8 @@ pub(crate) struct World {
     pub(crate) unwritable: BTreeMap<Target, Duration>,
     pub(crate) refused: BTreeMap<Target, Duration>,
     pub(crate) mood: (Mood, Duration),
+    /// The versions of counted keys, and what draws them.
+    pub(crate) counters: (Counters, Random),
     /// The next assignment deals everything out anew.
     pub(crate) shuffle: Shuffle,
     pub(crate) faults: Faults,
@@ -148,6 +151,7 @@ impl World {
             unwritable: BTreeMap::new(),
             refused: BTreeMap::new(),
             mood: (Mood::Well, Duration::ZERO),
+            counters: (Counters::default(), Random::new(mix(plan.seed ^ 0xc0))),
             shuffle: Shuffle::Sticky,
             faults: Faults::Strike,
             closing: false,

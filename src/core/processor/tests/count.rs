@@ -2,8 +2,10 @@
 
 use super::guarding::{Guarding, Lives, cases, contiguous, echo, play, word};
 use super::*;
+use crate::core::event::{Dropped, FateKind};
 use crate::core::guard::Version;
 use crate::core::policy::{First, Guard};
+use crate::core::position::TopicName;
 
 const GAP: u64 = 60;
 
@@ -236,6 +238,90 @@ fn the_clock_of_gaps_stands_while_a_topic_cannot_be_written() {
     guarding.worker.wait(GAP * 1_000);
     guarding.run(echo);
     assert!(guarding.held().is_empty());
+}
+
+/// 1. the gap before 13 is over, which waits for the turn of its key,
+/// 2. 12, which could fill it, has the turn, fails and waits in a tier.
+#[test]
+fn a_gap_is_not_over_for_what_could_fill_it_and_fails_in_the_last_moment() {
+    let mut guarding = from_ten();
+    arrive(&mut guarding, [12]);
+    guarding.arrives(11, Some("eleven"));
+    guarding.worker.answer(done());
+    // 12 is released and runs.
+    guarding.fetch(Lane::Source, super::guarding::versioned(3, 14, Some("fourteen")));
+    guarding.worker.wait(100);
+    while !guarding.worker.transactions.is_empty() {
+        guarding.commit();
+    }
+    guarding.worker.wait(GAP * 1_000 + 1_000);
+    guarding.answer_ends();
+    guarding.worker.answer(fails(Class::Transient));
+    guarding.run(echo);
+    assert_eq!((guarding.dead(), guarding.held()), (vec![], vec![14]));
+    guarding.worker.wait(GAP * 1_000);
+    guarding.run(echo);
+    assert_eq!(guarding.dead(), vec![], "as long as 12 waits");
+    guarding.comes_back(1);
+    guarding.run(echo);
+    guarding.worker.wait(GAP * 1_000 + 1_000);
+    guarding.run(echo);
+    assert_eq!(guarding.dead(), [("version-gap".to_owned(), 3)]);
+}
+
+/// Nothing was judged by what a refused record had no effect on.
+#[test]
+fn what_was_handled_is_not_handled_again_for_a_copy_that_is_refused() {
+    let mut policy = contiguous(GAP);
+    if let Guard::Contiguous(rules) = &mut policy.order.guard {
+        rules.stale_output = Some(TopicName::new("orders.stale"));
+    }
+    let mut guarding = Guarding::new(policy.clone());
+    guarding.apply(10);
+    let records = [(1, 9), (2, 11)];
+    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
+    guarding.worker.fetch(Lane::Source, records.to_vec());
+    guarding.worker.answer(done());
+    guarding.refuse(Target::StaleOutput);
+    assert!(guarding.worker.deliveries.is_empty(), "11 does not go by 9");
+
+    // The first is admitted, and fails: the count starts with it, whether its copy can be written or not.
+    let mut guarding = Guarding::new(policy);
+    let records = [(0, 1), (1, 0), (2, 3)];
+    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
+    guarding.worker.fetch(Lane::Source, records.to_vec());
+    guarding.worker.answer(fails(Class::Transient));
+    for _ in 0..2 {
+        guarding.refuse(Target::Tier(TierIndex(0)));
+    }
+    guarding.run(echo);
+    assert_eq!((guarding.applied(), guarding.held()), (Some(0), vec![3]));
+    assert_eq!(guarding.fates.iter().filter(|fate| **fate == FateKind::Drop(Dropped::Stale)).count(), 1);
+}
+
+/// 1. there is room for one record behind the key, and 13 has it,
+/// 2. 12 was handled once behind an 11 whose output was refused: it waits in a tier, and comes back.
+#[test]
+fn a_version_that_waits_for_room_is_no_reason_to_wait_for() {
+    let mut policy = contiguous(GAP);
+    policy.order.held.per_key = 1;
+    let mut guarding = Guarding::new(policy);
+    guarding.apply(10);
+    let records = [(1, 11), (2, 12)];
+    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
+    guarding.worker.fetch(Lane::Source, records.to_vec());
+    guarding.worker.answer(done());
+    guarding.worker.answer(fails(Class::Transient));
+    guarding.refuse_the_output();
+    guarding.run(echo);
+    assert_eq!((guarding.dead(), guarding.copies.len()), (vec![("too-large".to_owned(), 1)], 1));
+    arrive(&mut guarding, [13]);
+    guarding.comes_back(2);
+    guarding.run(echo);
+    assert_eq!((guarding.held(), guarding.copies.len()), (vec![13], 1), "there is no room for 12");
+    guarding.worker.wait(GAP * 1_000);
+    guarding.run(echo);
+    assert_eq!(guarding.dead().last(), Some(&("version-gap".to_owned(), 3)));
 }
 
 #[test]

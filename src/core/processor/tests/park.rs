@@ -1,6 +1,6 @@
 //! `while-retrying = "park"`: nothing of a key overtakes a record of it that waits in a tier.
 
-use super::guarding::{Guarding, guarded, latest, parking, versioned};
+use super::guarding::{Guarding, copy_in, guarded, latest, parking, versioned};
 use super::*;
 use crate::core::policy::{OnExhausted, WhileRetrying};
 
@@ -36,6 +36,25 @@ fn what_is_parked_goes_in_the_order_of_its_arrival_once_the_first_has_succeeded(
     guarding.run(whence);
     arrive(&mut guarding, 1, whence);
     assert_eq!((guarding.effects(), guarding.held()), (vec![0, 1, 2, 3, 4, 5], vec![]));
+}
+
+/// 1. a record fails, and the verdict on its transaction is long in coming,
+/// 2. its copy is there all the same, and succeeds.
+#[test]
+fn a_copy_that_succeeds_before_its_own_writing_is_known_holds_nothing_up() {
+    let mut guarding = Guarding::new(parking(OnExhausted::Continue));
+    guarding.fetch(Lane::Source, record(0, "k"));
+    guarding.worker.answer(fails(Class::Transient));
+    let copy = copy_in(&guarding.worker.transactions[0], 0);
+    guarding.worker.wait(10_000);
+    guarding.is_due(copy);
+    let outcome = whence(&guarding.worker.deliveries[0]);
+    guarding.worker.answer(outcome);
+    guarding.run(whence);
+    assert_eq!(guarding.effects(), [0]);
+    guarding.take_over();
+    arrive(&mut guarding, 1, whence);
+    assert_eq!((guarding.effects(), guarding.held()), (vec![0, 1], vec![]));
 }
 
 #[test]
@@ -140,10 +159,10 @@ fn without_room_behind_a_key_the_source_stops_until_there_is_some() {
     let mut guarding = Guarding::new(policy);
     guarding.worker.fetch(Lane::Source, (0..6).map(|offset| record(offset, "k")).collect());
     guarding.run(|_| fails(Class::Transient));
-    assert_eq!(guarding.held(), [0, 1]);
+    assert_eq!(guarding.held(), [0, 1, 2, 3, 4], "what was read already");
     guarding.fetch(Lane::Source, record(6, "other"));
     guarding.run(whence);
-    assert_eq!((guarding.effects(), guarding.offsets[&Lane::Source]), (vec![], Offset(3)), "it stands");
+    assert_eq!((guarding.effects(), guarding.offsets[&Lane::Source]), (vec![], Offset(6)), "it stands");
     guarding.comes_back(0);
     guarding.run(whence);
     assert_eq!(guarding.effects().into_iter().filter(|at| *at != 6).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);

@@ -12,9 +12,8 @@ use redrive::core::position::{Epoch, Lane};
 use super::super::cluster::group::Process;
 use super::super::cluster::log::Stored;
 use super::super::cluster::{Cluster, Place, Topic};
-use super::super::lineage;
+use super::super::lineage::{self, Root};
 use super::super::slot::{Slot, true_millis};
-use super::super::versions::rules;
 use super::copies::same_bytes;
 use super::{Author, Checker, Holding, broken};
 
@@ -54,12 +53,27 @@ impl Checker {
         let id = delivery.id;
         let process = slot.process();
         let holding = (process, id.partition.0, id.epoch);
-        let place = Place::lane(id.lane, id.partition.0);
-        let Some(stored) = cluster.log(place).at(id.offset.0).filter(|stored| cluster.counts(stored.by))
-        else {
+        let origin = &delivery.envelope.origin;
+        let root = Root::new(origin.topic.as_str(), origin.partition.0.into(), origin.offset.0);
+        let found = match (id.lane, root) {
+            (Lane::Held, Some(root)) => {
+                self.holds.calls.insert((process, id.partition.0, id.epoch, root), key_of(process, id));
+                self.held_record(cluster, id.partition.0, root)
+            }
+            (Lane::Held, None) => None,
+            _ => {
+                let place = Place::lane(id.lane, id.partition.0);
+                let stored = cluster.log(place).at(id.offset.0).filter(|stored| cluster.counts(stored.by));
+                if let Some(stored) = stored {
+                    self.never_early(slot, holding, id.lane, place, stored, now)?;
+                }
+                stored.cloned()
+            }
+        };
+        let Some(stored) = found else {
             return broken(InvariantId::R1, format!("handled a record that is none: {id:?}"));
         };
-        self.never_early(slot, holding, id.lane, place, stored, now)?;
+        let stored = &stored;
         let before = match id.lane {
             Lane::Source | Lane::Control => 0,
             Lane::Held | Lane::Tier(_) => {
@@ -118,7 +132,7 @@ impl Checker {
         let id = delivery.id;
         let formed = self.formed.get(&(holding, id.lane)).copied().unwrap_or(0);
         // One that a guard dropped for an output that was refused may be handled after all.
-        let first = rules(&self.policy.order).is_some() && !self.calls.contains_key(&key_of(process, id));
+        let first = self.policy.order.keeps_state() && !self.calls.contains_key(&key_of(process, id));
         if id.offset.0 < formed && first {
             self.formed.insert((holding, id.lane), id.offset.0);
         } else if id.offset.0 < formed {
@@ -185,8 +199,12 @@ impl Checker {
     }
 
     /// What the handler said last to the author of a transaction of the record at this place.
-    pub(super) fn answer_of(&self, by: &Author<'_>, place: Place, offset: i64) -> Option<Answer> {
+    pub(super) fn answer_of(&self, by: &Author<'_>, place: Place, offset: i64, root: Root) -> Option<Answer> {
         let (_, epoch) = by.tasks.iter().find(|(partition, _)| *partition == place.partition)?;
+        if place.topic == Topic::State {
+            let call = self.holds.calls.get(&(by.process, place.partition, *epoch, root))?;
+            return self.calls.get(call)?.answer;
+        }
         let lane = match place.topic {
             Topic::Tier(tier) => Lane::Tier(tier),
             Topic::Control => Lane::Control,

@@ -41,7 +41,13 @@ pub(super) struct Consumed {
 
 impl Checker {
     /// Whether a write keeps what it must keep of its source record.
-    fn kept(&self, cluster: &Cluster, source: Root, place: Place, copy: &Stored) -> Result<(), Breach> {
+    pub(super) fn kept(
+        &self,
+        cluster: &Cluster,
+        source: Root,
+        place: Place,
+        copy: &Stored,
+    ) -> Result<(), Breach> {
         let Some(original) = cluster.log(source.place).at(source.offset) else {
             return broken(InvariantId::R7, format!("{source:?} is no source record"));
         };
@@ -109,6 +115,16 @@ impl Checker {
         let (attempt, answer) = self.attempt_of(consumed, copy)?;
         let headers = &copy.record.headers;
         self.tells_why(source, answer, place, headers)?;
+        if self.is_put_aside(consumed, copy) {
+            let due = lineage::number(headers, "redrive-due").unwrap_or_default();
+            self.due_skews.insert((place, offset), skew);
+            self.put_aside(source, by.now);
+            if let Some(tale) = self.tales.get_mut(&source) {
+                tale.state = super::State::Waiting(place, offset);
+                tale.due = due;
+            }
+            return Ok(());
+        }
         let due = lineage::number(headers, "redrive-due");
         let (Some(due), Some(first), Some(deadline)) = (
             due,
@@ -119,7 +135,7 @@ impl Checker {
         };
         let ladder = &by.policy.ladder;
         let delays = ladder.delays.len() as i64;
-        let known = &self.tales[&source];
+        let known = self.tales[&source].clone();
         let due_skew = match (answer, known.state) {
             (Some(Answer::Failed), _) if i64::from(tier.0) != attempt.min(delays) - 1 => {
                 let detail = format!("{source:?} waits in tier {} after attempt {attempt}", tier.0);
@@ -128,8 +144,14 @@ impl Checker {
             (Some(Answer::Done), _) => {
                 return broken(InvariantId::R1, format!("{source:?} was handled and is retried"));
             }
-            (Some(Answer::Failed | Answer::FailedUntil), _) => skew,
+            (Some(Answer::Failed | Answer::FailedUntil), _) => {
+                self.holds.aside.remove(&source);
+                skew
+            }
             (None, super::State::Waiting(from, at)) => {
+                if lineage::number(headers, "redrive-gap-due").is_some() {
+                    self.put_aside(source, by.now);
+                }
                 let delay = ladder.delay(tier).unwrap_or_default();
                 let lane_due = copy.record.timestamp.plus(delay).as_millis();
                 let written_by = self.due_skews.get(&(from, at)).copied().unwrap_or(0);
@@ -181,7 +203,7 @@ impl Checker {
         if reason.is_none() || lineage::text(headers, "redrive-class").is_none() {
             return broken(InvariantId::R7, format!("the dead letter of {source:?} does not say why"));
         }
-        self.quarantined(cluster, consumed, reason.unwrap_or_default())?;
+        self.quarantined(cluster, consumed, reason.unwrap_or_default(), by.now)?;
         self.finish(source, super::State::Dead);
         Ok(())
     }

@@ -41,6 +41,11 @@ impl Checker {
                 }
             }
         }
+        if self.policy.order.holds() {
+            for (root, count) in self.standing_in_logs(cluster) {
+                found.entry(root).or_default().waiting += count;
+            }
+        }
         for (source, tale) in &self.tales {
             let committed = self.committed.get(&source.place);
             let is_in = committed.is_some_and(|committed| source.offset < *committed);

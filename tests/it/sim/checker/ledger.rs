@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use redrive::core::invariant::{Breach, InvariantId};
 use redrive::core::position::Lane;
 
+use super::super::cluster::log::Stored;
 use super::super::cluster::transactions::{Ending, Serial};
 use super::super::cluster::{Cluster, Place, Topic};
-use super::super::lineage::Root;
+use super::super::holding::{count, held_in};
+use super::super::lineage::{self, Root};
 use super::calls::Answer;
 use super::copies::Consumed;
 use super::{Author, Checker, State, broken};
@@ -19,6 +21,7 @@ struct Written {
     tiers: Vec<(Place, i64)>,
     dead: Vec<(Place, i64)>,
     stale: Vec<(Place, i64)>,
+    held: Vec<(Place, i64)>,
 }
 
 impl Checker {
@@ -30,7 +33,9 @@ impl Checker {
         by: &Author<'_>,
     ) -> Result<(), Breach> {
         self.obeyed(cluster, serial)?;
-        let consumed = self.consume(cluster, serial, by)?;
+        let mut consumed = self.released(cluster, serial, by)?;
+        consumed.extend(self.consume(cluster, serial, by)?);
+        self.holds.consumed = consumed.iter().map(|record| record.source).collect();
         let mut written = writes(cluster, serial)?;
         for record in &consumed {
             let fate = written.remove(&record.source).unwrap_or_default();
@@ -41,6 +46,8 @@ impl Checker {
             return broken(InvariantId::R1, detail);
         }
         self.versions(cluster, serial, &consumed)?;
+        self.counts(cluster, serial, &consumed)?;
+        self.parked_in_order(cluster, serial)?;
         self.notes(cluster, serial)?;
         self.cut(cluster)
     }
@@ -100,7 +107,7 @@ impl Checker {
                     let detail = format!("{root:?} is consumed at {place:?} {offset}, but it is {state:?}");
                     return broken(InvariantId::R1, detail);
                 }
-                let answer = self.answer_of(by, *place, offset);
+                let answer = self.answer_of(by, *place, offset, root);
                 consumed.push(Consumed { source: root, place: *place, offset, answer });
             }
         }
@@ -117,6 +124,23 @@ impl Checker {
     ) -> Result<(), Breach> {
         let source = consumed.source;
         let expected = self.tales[&source].outputs;
+        // What was handled may be judged anew, since the output of the version before it was refused.
+        let judged = |(place, offset): &(Place, i64)| {
+            let stored = cluster.log(*place).at(*offset);
+            let reason = stored.and_then(|stored| lineage::text(&stored.record.headers, "redrive-reason"));
+            matches!(reason, Some("version-gap" | "version-conflict"))
+        };
+        let is_late = count(&self.policy.order).is_some()
+            && (!fate.held.is_empty() || !fate.tiers.is_empty() || fate.dead.iter().any(judged));
+        let answer = consumed.answer.filter(|answer| !is_late || *answer != Answer::Done);
+        let consumed = &Consumed { answer, ..*consumed };
+        if let [copy] = fate.held.as_slice() {
+            let others = fate.outputs + fate.tiers.len() + fate.dead.len() + fate.stale.len();
+            if others > 0 {
+                return broken(InvariantId::R1, format!("{source:?} is held and has another fate: {fate:?}"));
+            }
+            return self.held(cluster, consumed, *copy, by.now);
+        }
         match (fate.outputs, fate.tiers.as_slice(), fate.dead.as_slice(), fate.stale.as_slice()) {
             (0, [copy], [], []) => match copy.0.topic {
                 Topic::Tier(tier) => self.retried(cluster, consumed, tier, *copy, by),
@@ -159,10 +183,13 @@ impl Checker {
 fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, Breach> {
     let mut written: BTreeMap<Root, Written> = BTreeMap::new();
     for (place, offset) in &cluster.transactions.of(serial).writes {
-        if matches!(place.topic, Topic::State | Topic::Cases | Topic::Audit) {
+        let stored = cluster.log(*place).at(*offset);
+        let holds = |stored: &Stored| matches!(held_in(&stored.record), Some((_, _, Some(_))));
+        let is_held = place.topic == Topic::State && stored.is_some_and(holds);
+        if !is_held && matches!(place.topic, Topic::State | Topic::Cases | Topic::Audit) {
             continue;
         }
-        let origin = cluster.log(*place).at(*offset).and_then(|stored| stored.origin);
+        let origin = stored.and_then(|stored| stored.origin);
         let Some(source) = origin else {
             return broken(InvariantId::R7, format!("{place:?} {offset} leads to no source record"));
         };
@@ -172,7 +199,8 @@ fn writes(cluster: &Cluster, serial: Serial) -> Result<BTreeMap<Root, Written>, 
             Topic::Tier(_) => fate.tiers.push((*place, *offset)),
             Topic::DeadLetter => fate.dead.push((*place, *offset)),
             Topic::StaleOutput => fate.stale.push((*place, *offset)),
-            Topic::Source | Topic::Control | Topic::State | Topic::Cases | Topic::Audit => {
+            Topic::State => fate.held.push((*place, *offset)),
+            Topic::Source | Topic::Control | Topic::Cases | Topic::Audit => {
                 return broken(InvariantId::R1, format!("{place:?} was written as the fate of a record"));
             }
         }

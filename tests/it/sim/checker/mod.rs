@@ -6,6 +6,7 @@
 mod calls;
 mod copies;
 mod cut;
+mod held;
 mod ledger;
 mod lesser;
 mod notes;
@@ -24,6 +25,7 @@ use redrive::core::position::{Epoch, Lane, Offset, Partition};
 use redrive::core::state::LanePosition;
 
 use self::calls::{Call, CallKey};
+use self::held::Holds;
 use self::lesser::Refused;
 use self::requests::Asked;
 use self::versions::Versions;
@@ -59,6 +61,7 @@ enum State {
 /// Who sent a commit, for which tasks, how far its calendar may have been ahead, and what it goes by.
 #[derive(Debug)]
 pub(crate) struct Author<'a> {
+    pub(crate) now: Duration,
     pub(crate) process: Process,
     pub(crate) tasks: &'a [(i32, Epoch)],
     pub(crate) skew: i64,
@@ -101,6 +104,7 @@ pub(crate) struct Checker {
     refusals: BTreeMap<Root, BTreeSet<Refused>>,
     /// What is applied of each key.
     versions: Versions,
+    holds: Holds,
     /// The most that two clocks can differ, in milliseconds.
     widest_skew: i64,
 }
@@ -128,6 +132,7 @@ impl Checker {
             due_skews: BTreeMap::new(),
             refusals: BTreeMap::new(),
             versions: Versions::default(),
+            holds: Holds::default(),
             widest_skew: plan.clock_jumps().map(i64::abs).sum(),
         }
     }
@@ -214,6 +219,7 @@ impl Checker {
         now: Duration,
     ) {
         self.opened.insert((process, partition.0, epoch), now);
+        self.holds.opened(partition.0, process, now);
     }
 
     /// R8: a worker's two producers never have transactions open at the same time.
@@ -244,7 +250,14 @@ impl Checker {
     }
 
     /// R2: a task goes back.
-    pub(crate) fn given_back(&self, partition: i32, in_transaction: bool) -> Result<(), Breach> {
+    pub(crate) fn given_back(
+        &mut self,
+        partition: i32,
+        in_transaction: bool,
+        process: Process,
+        now: Duration,
+    ) -> Result<(), Breach> {
+        self.holds.closed(partition, process, now);
         if in_transaction {
             let detail = format!("task {partition} is given back while a transaction that holds it is open");
             return broken(InvariantId::R2, detail);
@@ -271,7 +284,8 @@ impl Checker {
     }
 
     /// What a dead process had in hand vanishes. Its answers stay: a commit that it sent may still arrive.
-    pub(crate) fn process_ends(&mut self, process: Process) {
+    pub(crate) fn process_ends(&mut self, process: Process, now: Duration) {
+        self.holds.process_ends(process, now);
         self.running_keys.retain(|(holding, _)| holding.0 != process);
         self.last_started.retain(|(holding, _, _), _| holding.0 != process);
         self.formed.retain(|(holding, _), _| holding.0 != process);

@@ -18,7 +18,16 @@ impl Checker {
                 continue;
             };
             let read = StateEntry::read(record.key.as_deref(), record.value.as_deref());
-            if matches!(read, Ok(StateEntry::Applied { .. })) {
+            let of_keys = |entry: &StateEntry<'_>| {
+                matches!(
+                    entry,
+                    StateEntry::Applied { .. }
+                        | StateEntry::Held { .. }
+                        | StateEntry::Blockers { .. }
+                        | StateEntry::Clock(Some(_))
+                )
+            };
+            if read.as_ref().is_ok_and(of_keys) {
                 continue;
             }
             let Ok(StateEntry::Position { lane, position: Some(position) }) = read else {

@@ -1,13 +1,15 @@
 //! The guard, from the logs alone: R5 (no key goes back), and what may be dropped or quarantined for it (R1).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use redrive::core::guard::{Version, fingerprint};
 use redrive::core::invariant::{Breach, InvariantId};
-use redrive::core::policy::{Equal, TombstoneVersion};
+use redrive::core::policy::{Equal, OnExhausted, TombstoneVersion};
 
 use super::super::cluster::transactions::Serial;
 use super::super::cluster::{Cluster, Place, Topic};
+use super::super::holding::{self, count};
 use super::super::lineage::{self, Root};
 use super::super::versions::{applied_in, order_key, rules, version_of_copy};
 use super::copies::{Consumed, same_bytes};
@@ -210,7 +212,7 @@ impl Checker {
     /// What a consumed record says of itself.
     fn known_of(&self, cluster: &Cluster, record: &Consumed) -> Known {
         let Consumed { place, offset, .. } = record;
-        let stored = &cluster.log(*place).at(*offset).expect("it was consumed").record;
+        let stored = &holding::stored(cluster, *place, *offset).expect("it was consumed").record;
         let key = order_key(&self.policy.order, stored).unwrap_or_default();
         Known {
             key: (place.partition, key),
@@ -247,7 +249,7 @@ impl Checker {
 
     /// Whether a record may end without any effect, as far as its handler goes.
     pub(super) fn may_be_dropped(&self, record: &Consumed) -> bool {
-        rules(&self.policy.order).is_some() && record.answer.is_none()
+        self.policy.order.is_guarded() && record.answer.is_none()
     }
 
     /// R7: what is put aside as stale has the bytes of its source record and says what it is.
@@ -278,13 +280,23 @@ impl Checker {
         cluster: &Cluster,
         record: &Consumed,
         reason: &str,
+        now: Duration,
     ) -> Result<(), Breach> {
         let Known { version, is_tombstone, .. } = self.known_of(cluster, record);
-        let stored = cluster.log(record.place).at(record.offset).expect("it was consumed");
+        let stored = holding::stored(cluster, record.place, record.offset).expect("it was consumed");
         let policy = self.policy.clone();
         let rules = rules(&policy.order);
         let holds = match reason {
-            "no-key" => rules.is_some() && order_key(&policy.order, &stored.record).is_none(),
+            "no-key" => policy.order.keeps_state() && order_key(&policy.order, &stored.record).is_none(),
+            "no-version" if count(&policy.order).is_some() => version.is_none(),
+            "version-conflict" if count(&policy.order).is_some() => version.is_some(),
+            "version-gap" => {
+                count(&policy.order).is_some_and(|rules| self.gap_is_over(cluster, record, rules, now))
+            }
+            "predecessor-dead" => {
+                self.holds.followers.push(record.source);
+                policy.order.parks() == Some(OnExhausted::Follow)
+            }
             "no-version" => {
                 version.is_none()
                     && rules

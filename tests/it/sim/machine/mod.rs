@@ -51,6 +51,8 @@ pub(crate) struct Machine {
     followers: Followers,
     /// A transaction that nobody needs.
     idle: Option<Box<Transaction>>,
+    /// Whether the last transaction was aborted.
+    aborted: bool,
 }
 
 impl std::fmt::Debug for Machine {
@@ -74,6 +76,7 @@ impl Machine {
             answers: Vec::new(),
             deaf: Deaf::default(),
             followers: Followers::new(seed),
+            aborted: false,
             idle: None,
         }
     }
@@ -142,6 +145,7 @@ impl Machine {
             }
             Event::Transacted { result, .. } => {
                 let open = self.open.take();
+                self.aborted = matches!(result, TransactionResult::Aborted(_));
                 if let Some(open) = &open {
                     accuse(bug, result, open);
                 }
@@ -236,6 +240,11 @@ impl Machine {
 
     fn spoil_transaction(&mut self, bug: Bug, transaction: &mut Transaction) {
         match bug {
+            Bug::HoldLostOnAbort => {
+                if self.aborted {
+                    transaction.writes.retain(|write| write.target != Target::State || !holds(write));
+                }
+            }
             Bug::OffsetTooHigh => {
                 for (_, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
                     *offset = offset.next();
@@ -323,4 +332,10 @@ fn add_to(headers: &mut [redrive::core::record::Header], name: &str, more: i64) 
     for header in headers.iter_mut().filter(|header| header.name.as_str() == name) {
         header.value = Some(Bytes::from((number + more).to_string()));
     }
+}
+
+/// Whether a write holds a record.
+fn holds(write: &Write) -> bool {
+    let read = StateEntry::read(write.key.as_deref(), write.value.as_deref());
+    matches!(read, Ok(StateEntry::Held { held: Some(_), .. }))
 }
