@@ -31,7 +31,7 @@ mod states;
 mod topic;
 
 pub(crate) use states::Progress;
-use states::States;
+use states::{States, TELL_EVERY};
 use topic::Watched;
 
 /// How long one question may hold up the others.
@@ -333,7 +333,7 @@ impl Asker {
     fn read_states(&self, answer: &impl Fn(Found)) {
         let mut states = self.states.borrow_mut();
         states.read_on(self.pipeline.state.name.as_str());
-        states.progress().into_iter().for_each(|progress| answer(Found::Restores(progress)));
+        states.progress(TELL_EVERY).into_iter().for_each(|progress| answer(Found::Restores(progress)));
     }
 
     fn take(&self, open: &mut Open, order: Order) {

@@ -42,8 +42,9 @@ struct Options {
     /// How many partitions without any state are taken over; 0: that is left out.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(i32).range(0..=1_000))]
     empty_partitions: i32,
-    /// Records of a task that may be in flight, and so in a transaction.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Records of a task that may be in flight, and so in a transaction. Ten times what a topology has that says nothing: there
+    /// the time of a commit counts, and a guard costs nearly nothing.
+    #[arg(long, default_value_t = 2_500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     window: u32,
     /// `host:port` of brokers that run already.
     #[arg(long)]

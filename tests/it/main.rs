@@ -9,6 +9,7 @@ mod fail_points;
 #[cfg(feature = "runtime")]
 mod handlers;
 mod layers;
+mod order;
 mod props;
 mod sim;
 mod topologies;

@@ -28,7 +28,7 @@ use crate::topology::model::{Kafka, Pipeline};
 /// A pending transaction ends sooner.
 const LONGEST_END: Duration = Duration::from_secs(60);
 /// People are told of a task whose state is being read this often.
-const TELL_EVERY: Duration = Duration::from_secs(5);
+pub(super) const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// The partitions of the state topic that are being read.
 #[derive(Default)]
@@ -158,10 +158,10 @@ impl States {
         }
     }
 
-    /// How far the partitions are read of which people should hear again.
-    pub(super) fn progress(&mut self) -> Vec<Progress> {
+    /// How far the partitions are read of which nothing was told for so long.
+    pub(super) fn progress(&mut self, every: Duration) -> Vec<Progress> {
         let due = |(partition, reading): (&Partition, &mut Reading)| {
-            let due = reading.stage == Stage::Reads && reading.told.left_of(TELL_EVERY).is_none();
+            let due = reading.stage == Stage::Reads && reading.told.left_of(every).is_none();
             due.then(|| {
                 reading.told = Stopwatch::start();
                 Progress { partition: *partition, next: reading.next, end: reading.end }
@@ -337,3 +337,6 @@ fn ends_reading(error: &KafkaError) -> bool {
         )
     )
 }
+
+#[cfg(test)]
+mod tests;

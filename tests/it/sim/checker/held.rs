@@ -250,7 +250,7 @@ impl Checker {
             let wrong = match self.tales[&source].state {
                 State::Emitted => !emitted.entry(key).or_default().insert(version),
                 State::Dropped => {
-                    let known = applied.map_or(false, |(applied, _)| version <= applied);
+                    let known = applied.is_some_and(|(applied, _)| version <= applied);
                     let early = matches!(rules.first, First::At(first) if version < first.0);
                     let at = (key, version);
                     let copy = self.holds.standing.contains_key(&at) || self.holds.left.contains(&at);

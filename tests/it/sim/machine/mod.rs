@@ -240,10 +240,8 @@ impl Machine {
 
     fn spoil_transaction(&mut self, bug: Bug, transaction: &mut Transaction) {
         match bug {
-            Bug::HoldLostOnAbort => {
-                if self.aborted {
-                    transaction.writes.retain(|write| write.target != Target::State || !holds(write));
-                }
+            Bug::HoldLostOnAbort if self.aborted => {
+                transaction.writes.retain(|write| write.target != Target::State || !holds(write));
             }
             Bug::OffsetTooHigh => {
                 for (_, offset) in transaction.tasks.iter_mut().flat_map(|task| &mut task.offsets) {
