@@ -424,13 +424,10 @@ impl Cluster {
 
 /// The record that a write to the state topic holds, if it does.
 fn held_by(write: &Write) -> Option<Told> {
-    match StateEntry::read(write.key.as_deref(), write.value.as_deref()).unwrap() {
-        StateEntry::Held { held: Some(held), .. } => {
-            let envelope = held.envelope(write.headers.clone()).unwrap();
-            Some(told_of(envelope.key.as_ref(), envelope.value.as_ref(), &write.headers, None))
-        }
-        _ => None,
-    }
+    let read = StateEntry::read(write.key.as_deref(), write.value.as_deref()).unwrap();
+    let StateEntry::Held { held: Some(held), .. } = read else { return None };
+    let envelope = held.envelope(write.headers.clone()).unwrap();
+    Some(told_of(envelope.key.as_ref(), envelope.value.as_ref(), &write.headers, None))
 }
 
 fn told_of(key: Option<&Bytes>, value: Option<&Bytes>, headers: &[Header], event: Option<String>) -> Told {
