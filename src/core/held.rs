@@ -36,6 +36,8 @@ pub(crate) struct Held {
     full: BTreeSet<KeyHash>,
     /// How many that is; `None` where nothing must wait for that.
     per_key: Option<usize>,
+    /// About how many bytes the held records take.
+    bytes: usize,
     /// The next offset of `Lane::Held`.
     next: Offset,
 }
@@ -165,6 +167,7 @@ impl Held {
             ready: BTreeSet::new(),
             full: BTreeSet::new(),
             per_key,
+            bytes: 0,
             next: Offset(0),
         }
     }
@@ -180,6 +183,7 @@ impl Held {
             due: due.unwrap_or_default(),
             over: false,
         };
+        self.bytes = self.bytes.saturating_add(weight_of(&record.envelope));
         self.keys.entry(key).or_default().records.insert(place, record);
         self.ready.insert(key);
         self.prune(key);
@@ -203,9 +207,10 @@ impl Held {
             let tag = fingerprint(settled.envelope.value.as_deref());
             let envelope = Arc::clone(&settled.envelope);
             let record = HeldRecord { stage: HeldStage::Settled, envelope, tag, due, over: false };
+            self.bytes = self.bytes.saturating_add(weight_of(&record.envelope));
             let of_key = self.keys.entry(key).or_default();
             if let Some(before) = of_key.records.insert(place, record) {
-                self.forget_gap(key, place, before.due);
+                self.forget_record(key, place, &before);
             }
             if counts {
                 self.dues.insert((due, key, place));
@@ -242,7 +247,7 @@ impl Held {
             if of_key.records.get(&place).is_some_and(|record| record.stage == released)
                 && let Some(record) = of_key.records.remove(&place)
             {
-                self.forget_gap(key, place, record.due);
+                self.forget_record(key, place, &record);
             }
         }
         let Some(of_key) = self.keys.get_mut(&key) else { return };
@@ -273,15 +278,21 @@ impl Held {
             && of_key.records.get(&place).is_some_and(|record| record.stage == HeldStage::Settled)
             && let Some(record) = of_key.records.remove(&place)
         {
-            self.forget_gap(key, place, record.due);
+            self.forget_record(key, place, &record);
             self.prune(key);
         }
     }
 
-    /// The gap of a record does not matter any more.
-    fn forget_gap(&mut self, key: KeyHash, place: i64, due: Duration) {
-        self.dues.remove(&(due, key, place));
+    /// A record is held no more.
+    fn forget_record(&mut self, key: KeyHash, place: i64, record: &HeldRecord) {
+        self.dues.remove(&(record.due, key, place));
         self.closing.remove(&(key, place));
+        self.bytes = self.bytes.saturating_sub(weight_of(&record.envelope));
+    }
+
+    /// About how many bytes the held records take.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Forgets a key that holds nothing up any more, and sees whether there is room behind it.
@@ -418,4 +429,14 @@ impl Held {
             self.ready.insert(key);
         }
     }
+}
+
+/// About how many bytes a held record takes.
+fn weight_of(envelope: &Envelope) -> usize {
+    /// Everything that has no length of its own.
+    const FIXED: usize = 512;
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let headers = envelope.foreign.iter().map(|header| length(&header.value).saturating_add(FIXED / 8));
+    headers.sum::<usize>().saturating_add(length(&envelope.key)).saturating_add(length(&envelope.value))
+        + FIXED
 }

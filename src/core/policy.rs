@@ -288,7 +288,7 @@ pub enum OnExhausted {
 pub struct HeldBounds {
     /// The most records of one key, at least 1.
     pub per_key: usize,
-    /// The most bytes of held records in the memory of a worker; the others are in the state topic alone.
+    /// The most bytes of held records of all tasks of a worker.
     pub bytes: usize,
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct Guarded {
     pub(crate) clock_due: bool,
     /// A timer is set for the next time that it is noted.
     pub(crate) clock_timed: bool,
+    /// Whether the worker holds as many bytes as it may.
+    pub(crate) is_full: bool,
     /// Whether the end of the source is being asked for.
     pub(crate) finds_end: bool,
     /// When the timer of gaps wakes.
@@ -139,11 +141,18 @@ impl Guarded {
             held,
             mode,
             clock: Clock::standing_at(clock),
+            is_full: false,
             clock_due: false,
             clock_timed: false,
             finds_end: false,
             wakes_at: None,
         }
+    }
+
+    /// Whether no more records of the source are taken on until some are released.
+    pub(crate) fn stops_source(&self) -> bool {
+        // Where versions are counted, the missing ones may still be to come.
+        self.mode == Mode::Arrival && (self.is_full || self.held.is_full())
     }
 
     /// Takes note of a record that is settled.
@@ -280,7 +289,7 @@ impl Task {
         let open = self.stale.is_none() || lane == Lane::Control;
         // There is room again once what is held is released, which waits for nothing behind the source.
         let full =
-            lane == Lane::Source && self.guarded.as_ref().is_some_and(|guarded| guarded.held.is_full());
+            lane == Lane::Source && self.guarded.as_ref().is_some_and(|guarded| guarded.stops_source());
         self.phase == Phase::Running && self.block_of(Part::of(lane)).is_none() && open && !full
     }
 

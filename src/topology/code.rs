@@ -44,6 +44,8 @@ codes! {
     OutOfRange = "out-of-range",
     /// A time that is not like `"5s"`.
     BadDuration = "bad-duration",
+    /// A size that is not like `"64MiB"`.
+    BadSize = "bad-size",
     /// A point in time that is not RFC 3339 with an offset.
     BadTime = "bad-time",
     /// A name of app, pipeline, group, handler or output that cannot be one.

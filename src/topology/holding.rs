@@ -14,6 +14,10 @@ const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// A key with more than that behind it is no order any more.
 const MOST_PER_KEY: u64 = 1_000_000;
 
+/// Less would stop a task for a few records.
+const LEAST_BYTES: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 40;
+
 /// How a count of versions goes.
 pub(super) struct Count {
     pub(super) gap_timeout: Duration,
@@ -56,6 +60,10 @@ pub(super) fn read(
     let per_key = or(section.field("held-per-key"), HeldBounds::default().per_key, |field| {
         field.number(reading, &(1..=MOST_PER_KEY))
     });
+    let bytes = or(section.field("held-bytes"), HeldBounds::default().bytes, |field| {
+        let size = field.size(reading, &(LEAST_BYTES..=MOST_BYTES))?;
+        Ok(usize::try_from(size).unwrap_or(usize::MAX))
+    });
     let counts = matches!(guard, Guard::Contiguous(_));
     if counts
         && parks
@@ -65,7 +73,7 @@ pub(super) fn read(
         let hint = "take `while-retrying` out: nothing of a key overtakes where versions are contiguous";
         reading.report_with_hint(Code::ParkWithContiguous, &field.at, message, hint);
     }
-    let idle = [("on-exhausted", parks), ("held-per-key", parks || counts)];
+    let idle = [("on-exhausted", parks), ("held-per-key", parks || counts), ("held-bytes", parks || counts)];
     let idle = idle.into_iter().filter(|(_, holds)| !holds).filter_map(|(name, _)| section.own_field(name));
     for field in idle {
         let message = format!("`{}` says nothing where no records are held", field.path);
@@ -80,5 +88,5 @@ pub(super) fn read(
         }
     }
     let retrying = if parks && !counts { WhileRetrying::Park(on_exhausted) } else { WhileRetrying::Overtake };
-    (retrying, HeldBounds { per_key, ..HeldBounds::default() })
+    (retrying, HeldBounds { per_key, bytes })
 }

@@ -67,6 +67,7 @@ pub(crate) const ORDER: Keys = Keys {
         "while-retrying",
         "on-exhausted",
         "held-per-key",
+        "held-bytes",
     ],
 };
 pub(crate) const ORDER_KEY: Keys = Keys { table: "pipeline.NAME.order", names: &["json"] };

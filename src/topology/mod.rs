@@ -26,6 +26,7 @@ mod reading;
 mod retry;
 mod secret;
 mod section;
+mod size;
 mod source;
 mod topics;
 mod value;

@@ -16,6 +16,7 @@ use crate::topology::nearest::nearest;
 use crate::topology::reading::{Place, Read, Reading};
 use crate::topology::secret::holds_secret;
 use crate::topology::section::Field;
+use crate::topology::size;
 
 /// A string as it was told, and where it came from.
 #[derive(Clone)]
@@ -195,6 +196,24 @@ impl<'a> Field<'a> {
         let (least, most) = (in_words(*bounds.start()), in_words(*bounds.end()));
         let message = format!("`{}`: {told} is out of range, from `{least}` to `{most}`", self.path);
         Err(reading.report(Code::OutOfRange, &told.at, message))
+    }
+
+    /// A size within bounds, in bytes.
+    pub(crate) fn size(&self, reading: &Reading<'_>, bounds: &RangeInclusive<u64>) -> Read<u64> {
+        let Some(text) = self.value.as_str() else {
+            return Err(self.wrong_type(reading, "a size like `\"64MiB\"`"));
+        };
+        let size = size::parse(text).map_err(|_| {
+            let message = format!("`{}`: `{text}` is not a size", self.path);
+            let hint = "a whole number with B, KiB, MiB or GiB: `\"512KiB\"`, `\"64MiB\"`";
+            reading.report_with_hint(Code::BadSize, &self.at, message, hint)
+        })?;
+        if bounds.contains(&size) {
+            return Ok(size);
+        }
+        let (least, most) = (size::in_words(*bounds.start()), size::in_words(*bounds.end()));
+        let message = format!("`{}`: `{text}` is out of range, from `{least}` to `{most}`", self.path);
+        Err(reading.report(Code::OutOfRange, &self.at, message))
     }
 
     /// A whole number within bounds.

@@ -74,6 +74,7 @@ pub(super) fn in_json(order: &OrderPolicy) -> Value {
         }
         if order.holds() {
             table.insert("held_per_key".to_owned(), json!(order.held.per_key));
+            table.insert("held_bytes".to_owned(), json!(order.held.bytes));
         }
     }
     value

@@ -57,6 +57,7 @@ impl Processor {
 
     /// Takes records of a task into the window as far as its lanes have any that are due, and asks for more.
     pub(super) fn admit(&mut self, partition: Partition, now: Now) {
+        self.see_room();
         // What operators want comes first, then the tiers: their records have waited.
         let order = Lane::Control.index();
         for lane in self.policy.all_lanes().skip(order).chain([Lane::Source]) {

@@ -89,6 +89,22 @@ impl Processor {
         }
     }
 
+    /// Sees whether the worker may hold more, and lets tasks go on that waited for that.
+    pub(super) fn see_room(&mut self) {
+        if !self.policy.order.holds() {
+            return;
+        }
+        let guarded = || self.tasks.values().filter_map(|task| task.guarded.as_deref());
+        let held: usize = guarded().map(|guarded| guarded.held.bytes()).sum();
+        let is_full = held >= self.policy.order.held.bytes;
+        for (partition, task) in &mut self.tasks {
+            if let Some(guarded) = task.guarded.as_deref_mut().filter(|guarded| guarded.is_full != is_full) {
+                guarded.is_full = is_full;
+                self.touched.insert(*partition);
+            }
+        }
+    }
+
     /// Lets the clock of a task run, or stand.
     pub(super) fn set_clock(&mut self, partition: Partition, now: Now) {
         let Some(task) = self.tasks.get_mut(&partition) else { return };

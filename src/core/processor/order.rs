@@ -129,7 +129,7 @@ fn decide(
     now: Now,
 ) -> Decision {
     if policy.order.parks().is_some()
-        && let Some(decision) = parked(policy, guarded.held.get(key), id.lane, pending, now)
+        && let Some(decision) = parked(policy, guarded, (key, id.lane), pending, now)
     {
         return decision;
     }
@@ -143,12 +143,12 @@ fn decide(
 /// A record of a key of which others wait or are held joins the end of those; `None` where it does not wait.
 fn parked(
     policy: &Policy,
-    of_key: Option<&OfKey>,
-    lane: Lane,
+    guarded: &Guarded,
+    (key, lane): (KeyHash, Lane),
     pending: &Pending,
     now: Now,
 ) -> Option<Decision> {
-    let of_key = of_key?;
+    let of_key = guarded.held.get(key)?;
     if let Some(place) = pending.held {
         return (!of_key.blockers.waiting.is_empty()).then_some(Decision::Returns(place));
     }
@@ -156,7 +156,7 @@ fn parked(
         return None;
     }
     let hold = Disposition::Hold { place: of_key.next_place(), due: Duration::ZERO };
-    let is_full = of_key.records.len() >= policy.order.held.per_key;
+    let is_full = guarded.is_full || of_key.records.len() >= policy.order.held.per_key;
     let fate = match lane {
         Lane::Tier(_) if is_full => full(policy, now).unwrap_or(hold),
         // Where there is no room the source is read no further, but what has been read of it is held: if it stayed, so would
@@ -246,7 +246,8 @@ fn deferred(
             dead(Reason::VersionConflict, format!("version `{version}` is held with another value"))
         };
     }
-    let is_full = of_key.is_some_and(|of_key| of_key.records.len() >= policy.order.held.per_key);
+    let most = policy.order.held.per_key;
+    let is_full = guarded.is_full || of_key.is_some_and(|of_key| of_key.records.len() >= most);
     if is_full && let Some(fate) = full(policy, now) {
         return Decision::Ends(fate, String::new());
     }

@@ -4,6 +4,8 @@ use super::*;
 use crate::core::guard::{Version, fingerprint};
 use crate::core::position::Partition;
 
+mod held;
+
 /// Format 1, with a topic id. Written once; never to be changed.
 const EXACT: &[u8] = b"\x01\x01\0\0\0\0\0\0\0\x64\0\0\x01\x8b\xcf\xe5\x68\0\0\0\0\x06\0\0\0\x06orders\0\0\0\x10\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10";
 /// Format 1, without.

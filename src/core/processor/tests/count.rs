@@ -325,6 +325,20 @@ fn a_version_that_waits_for_room_is_no_reason_to_wait_for() {
 }
 
 #[test]
+fn beyond_the_bytes_that_a_worker_may_hold_versions_wait_in_the_first_tier() {
+    let mut policy = contiguous(GAP);
+    policy.order.held.bytes = 1_000;
+    let mut guarding = Guarding::new(policy);
+    guarding.apply(10);
+    arrive(&mut guarding, [12, 13, 14]);
+    assert_eq!((guarding.held(), guarding.copies.len()), (vec![12, 13], 1));
+    arrive(&mut guarding, [11]);
+    guarding.comes_back(3);
+    guarding.run(echo);
+    assert_eq!(guarding.effects(), [11, 12, 13, 14]);
+}
+
+#[test]
 fn another_key_goes_on_while_one_waits_for_its_version() {
     let mut guarding = from_ten();
     arrive(&mut guarding, [12]);

@@ -169,6 +169,21 @@ fn without_room_behind_a_key_the_source_stops_until_there_is_some() {
     assert_eq!((guarding.held(), guarding.offsets[&Lane::Source]), (vec![], Offset(7)));
 }
 
+#[test]
+fn beyond_the_bytes_that_a_worker_may_hold_the_source_stops_until_there_is_room() {
+    let mut policy = parking(OnExhausted::Continue);
+    policy.order.held.bytes = 1_000;
+    let mut guarding = Guarding::new(policy);
+    arrive(&mut guarding, 3, |_| fails(Class::Transient));
+    assert_eq!(guarding.held(), [0, 1]);
+    guarding.fetch(Lane::Source, record(3, "other"));
+    guarding.run(whence);
+    assert!(guarding.effects().is_empty());
+    guarding.comes_back(0);
+    guarding.run(whence);
+    assert_eq!(guarding.effects(), [0, 1, 2, 3]);
+}
+
 /// What comes from a tier without having been tried, as a replay does.
 fn replay(origin: i64) -> Record {
     let mut copy = waiting(origin, 0);
