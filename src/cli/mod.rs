@@ -22,6 +22,7 @@ mod resume;
 mod run;
 mod topics;
 mod version;
+mod versions;
 
 /// Exactly-once retries, delays and dead letters for Kafka
 #[derive(Debug, Parser)]
@@ -41,6 +42,7 @@ enum Command {
     Run(run::RunArgs),
     Resume(resume::ResumeArgs),
     Answer(answer::AnswerArgs),
+    Versions(versions::VersionsArgs),
     Version(version::VersionArgs),
 }
 
@@ -91,6 +93,23 @@ enum BadInput {
         /// The text.
         text: String,
     },
+    /// What is known of keys is asked of a pipeline that keeps nothing of them.
+    #[error(
+        "pipeline `{name}` keeps nothing of keys\nhint: `guard` or `while-retrying = \"park\"` under [pipeline.{name}.order]"
+    )]
+    NoVersions {
+        /// The pipeline.
+        name: String,
+    },
+    /// A list of which it is not said what is to be in it.
+    #[error("which keys are to be listed is not said\nhint: --held")]
+    WhichKeys,
+    /// Text that is no base64.
+    #[error("`{text}` is no base64\nhint: leave --base64 out where the key is text")]
+    NoBase64 {
+        /// The text.
+        text: String,
+    },
     /// The log filter cannot be read.
     #[error("`{filter}` is no log level: {why}\nhint: error, warn, info, debug or trace")]
     LogLevel {
@@ -123,6 +142,9 @@ fn carry_out(file: Option<&Path>, command: &Command) -> anyhow::Result<ExitCode>
         }
         Command::Answer(args) => {
             compiled(named()?, |topology| answer::run(args, topology, &mut io::stdout().lock()))
+        }
+        Command::Versions(args) => {
+            compiled(named()?, |topology| versions::run(args, topology, &mut io::stdout().lock()))
         }
         Command::Run(args) => compiled(named()?, |topology| run::run(args, topology)),
     }

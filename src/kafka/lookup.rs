@@ -30,6 +30,7 @@ mod restore;
 mod topic;
 
 use noted::Reading;
+pub(super) use noted::ends_reading;
 use topic::Watched;
 
 /// How long one question may hold up the others.
