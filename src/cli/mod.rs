@@ -17,6 +17,7 @@ use crate::topology::environment::Process;
 use crate::topology::model::{Pipeline, Topology};
 
 mod answer;
+mod asker;
 mod check;
 mod resume;
 mod run;
@@ -104,6 +105,22 @@ enum BadInput {
     /// A list of which it is not said what is to be in it.
     #[error("which keys are to be listed is not said\nhint: --held")]
     WhichKeys,
+    /// Versions are to be skipped where none are counted.
+    #[error(
+        "pipeline `{name}` counts no versions\nhint: only under `guard = \"contiguous\"` does a key wait for one"
+    )]
+    NotCounted {
+        /// The pipeline.
+        name: String,
+    },
+    /// It is not known which task has a key.
+    #[error("{what}\nhint: {hint}")]
+    WhichTask {
+        /// What is known of the key.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
     /// Text that is no base64.
     #[error("`{text}` is no base64\nhint: leave --base64 out where the key is text")]
     NoBase64 {

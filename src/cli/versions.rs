@@ -17,6 +17,7 @@ mod fixture;
 mod gather;
 mod list;
 mod show;
+mod skip;
 mod verify;
 mod why;
 mod words;
@@ -38,6 +39,7 @@ pub(crate) struct VersionsArgs {
 enum VersionsCommand {
     Ls(list::ListArgs),
     Verify(verify::VerifyArgs),
+    Skip(skip::SkipArgs),
 }
 
 /// What every one of these commands takes.
@@ -77,5 +79,6 @@ pub(crate) fn run(args: &VersionsArgs, topology: &Topology, out: &mut dyn Write)
         None => show::run(keys, common, topology, out),
         Some(VersionsCommand::Ls(args)) => list::run(args, common, topology, out),
         Some(VersionsCommand::Verify(args)) => verify::run(args, common, topology, out),
+        Some(VersionsCommand::Skip(args)) => skip::run(args, common, topology, out),
     }
 }

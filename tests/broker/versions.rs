@@ -47,7 +47,7 @@ fn is_held(text: &str, key: &str, count: usize) {
 #[test]
 fn a_gap_is_shown_listed_and_nothing_wrong_and_a_key_on_two_partitions_is_found() {
     let kafka = Kafka::shared();
-    let draft = Draft::new(kafka, 3).tiers(&["1h"]).order(ORDER).fail("waits", Some(1), "transient");
+    let draft = Draft::new(kafka, 3).tiers(&["30m"]).order(ORDER).fail("waits", Some(1), "transient");
     let topology = draft.made(kafka);
     let text = draft.text(kafka);
     let process = Process::start(&topology, "a");
@@ -104,9 +104,70 @@ fn a_gap_is_shown_listed_and_nothing_wrong_and_a_key_on_two_partitions_is_found(
 }
 
 #[test]
+fn a_skip_frees_what_follows_and_what_comes_after_all_is_stale() {
+    let kafka = Kafka::shared();
+    let draft = Draft::new(kafka, 3).tiers(&["30m"]).order(ORDER);
+    let topology = draft.made(kafka);
+    let text = draft.text(kafka);
+    let output = pipeline(&topology).output.as_ref().unwrap().as_str();
+    let effects = || -> Vec<String> {
+        let found = kafka.read(output).into_iter();
+        found.map(|found| String::from_utf8(found.value.unwrap()).unwrap()).collect()
+    };
+    let process = Process::start(&topology, "a");
+    send(kafka, &topology, KEY, &[10, 12, 13, 15]);
+    is_held(&text, KEY, 3);
+
+    let skip = |arguments: &[&str]| redrive(&text, &[&["versions", "skip"][..], arguments].concat());
+    let (code, stdout, stderr) = skip(&[KEY, "--to", "11"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("would be asked: skip-versions `order 7` to 11  (by grace)"), "{stdout}");
+    assert!(stdout.contains("held behind it: 3\nnext: redrive versions skip --base64 "), "{stdout}");
+    assert_eq!(effects(), ["10"], "nothing is asked until it is told yes");
+
+    let (code, stdout, _) = skip(&[KEY, "--to", "9", "--yes"]);
+    assert_eq!(code, Some(1), "{stdout}");
+    assert!(stdout.contains("refused: version `10` counts as applied"), "{stdout}");
+    let (code, stdout, stderr) = skip(&["nobody", "--to", "9", "--yes"]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("nothing is known of the key `nobody`\nhint: "), "{stderr}");
+
+    let (code, stdout, stderr) = skip(&[KEY, "--to", "11", "--ticket", "OPS-7", "--yes"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(stdout.contains("obeyed: versions `11` to `11` are skipped, the next is `12`"), "{stdout}");
+    eventually("what follows goes on", || effects() == ["10", "12", "13"]);
+    is_held(&text, KEY, 1);
+    process.end().expect("a clean end");
+
+    // Another owner knows the same.
+    let process = Process::start(&topology, "b");
+    send(kafka, &topology, KEY, &[11, 14]);
+    eventually("the count goes on", || effects() == ["10", "12", "13", "14", "15"]);
+    process.end().expect("a clean end");
+    let (_, told) = asked(&text, &[KEY]);
+    let applied = &told["keys"][0]["applied"];
+    assert_eq!((&applied["version"], &applied["first"]), (&15.into(), &12.into()), "{told}");
+    let (code, stdout, _) = redrive(&text, &["versions", "verify"]);
+    assert_eq!(code, Some(0), "{stdout}");
+
+    let audits = kafka.read(topology.audit.name.as_str());
+    let audits =
+        audits.into_iter().map(|found| serde_json::from_slice::<Value>(&found.value.unwrap()).unwrap());
+    let audits: Vec<_> =
+        audits.filter(|line| line["pipeline"] == pipeline(&topology).name.as_str()).collect();
+    let results: Vec<_> = audits.iter().map(|line| &line["result"]).collect();
+    assert_eq!(results, ["refused", "obeyed"]);
+    let obeyed = &audits[1];
+    assert_eq!(
+        (&obeyed["what"], &obeyed["ticket"]),
+        (&"skip-versions `order 7` to 11".into(), &"OPS-7".into())
+    );
+}
+
+#[test]
 fn a_state_topic_that_is_not_there_is_said_so() {
     let kafka = Kafka::shared();
-    let draft = Draft::new(kafka, 1).tiers(&["1h"]).order(ORDER);
+    let draft = Draft::new(kafka, 1).tiers(&["30m"]).order(ORDER);
     let topology = draft.made(kafka);
     let (code, stdout, _) = redrive(&draft.text(kafka), &["versions", "ls", "--held"]);
     assert_eq!((code, stdout.starts_with("nothing is held")), (Some(0), true), "{stdout}");

@@ -70,6 +70,9 @@ struct ShownKey {
     dead: Option<ShownOrigin>,
     held: Vec<ShownHeld>,
     unreadable: Vec<String>,
+    /// What lets it go on without what is missing.
+    #[serde(skip)]
+    skip: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -166,6 +169,8 @@ impl ShownKey {
                 .map(|(place, held)| ShownHeld::of(order, of_key, (*place, held), clock))
                 .collect(),
             unreadable: of_key.unreadable.values().cloned().collect(),
+            skip: why::skips_to(order, of_key)
+                .map(|to| format!("redrive versions skip {} --to {to}", words::argument(key))),
         }
     }
 
@@ -208,6 +213,12 @@ impl ShownKey {
         }
         if let Some(more) = self.held.len().checked_sub(TOLD).filter(|more| *more > 0) {
             writeln!(out, "  held     {more} more, which --output json lists")?;
+        }
+        if let Some(skip) = &self.skip {
+            writeln!(
+                out,
+                "  next: `{skip} --pipeline {pipeline}` would let it go on without what is missing"
+            )?;
         }
         for problem in &self.unreadable {
             writeln!(out, "  unreadable  {problem}")?;

@@ -18,6 +18,15 @@ pub(super) fn held(order: &OrderPolicy, of_key: &OfKey, place: i64) -> String {
     }
 }
 
+/// Up to which version a key would have to skip so that the first of its held records goes on; `None` where that has its turn, or
+/// something that may be missing waits in a tier.
+pub(super) fn skips_to(order: &OrderPolicy, of_key: &OfKey) -> Option<Version> {
+    let Guard::Contiguous(rules) = &order.guard else { return None };
+    let (first, next) = (*of_key.held.first_key_value()?.0, next(rules, of_key)?);
+    let waits = !of_key.blockers.waiting.is_empty();
+    Version(first).before().filter(|before| *before >= next && !waits)
+}
+
 /// The version that is handled next; `None` where the count has not begun.
 fn next(rules: &Contiguous, of_key: &OfKey) -> Option<Version> {
     match (&of_key.applied, rules.first) {
@@ -141,6 +150,18 @@ mod tests {
         );
         let extreme = key(Some(i64::MIN), &[i64::MAX]);
         assert!(held(&any, &extreme, i64::MAX).ends_with("to 9223372036854775806 are missing"));
+    }
+
+    #[test]
+    fn what_would_have_to_be_skipped_is_known_where_nothing_waits() {
+        let any = counting(First::Any);
+        assert_eq!(skips_to(&any, &key(Some(10), &[13, 15])), Some(Version(12)));
+        assert_eq!(skips_to(&any, &key(Some(10), &[11, 15])), None);
+        assert_eq!(skips_to(&any, &key(Some(10), &[])), None);
+        assert_eq!(skips_to(&OrderPolicy::default(), &key(Some(10), &[13])), None);
+        let mut waits = key(Some(10), &[13]);
+        waits.blockers.waiting = vec![Blocker { origin: origin(4), version: Some(Version(11)) }];
+        assert_eq!(skips_to(&any, &waits), None);
     }
 
     #[test]

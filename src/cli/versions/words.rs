@@ -28,6 +28,15 @@ pub(super) fn shown(key: &[u8]) -> String {
     }
 }
 
+/// A key as an argument of a command.
+pub(super) fn argument(key: &[u8]) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/@+".contains(byte);
+    match str::from_utf8(key) {
+        Ok(text) if !key.is_empty() && !text.starts_with('-') && key.iter().all(plain) => text.to_owned(),
+        Ok(_) | Err(_) => format!("--base64 '{}'", base64(key)),
+    }
+}
+
 /// A duration in its two largest units, rounded up to seconds: `3d 4h`, `9m 30s`, `1s`.
 pub(super) fn lasting(duration: Duration) -> String {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
@@ -74,9 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_text_is_typed_in_base64() {
-        assert_eq!(key(&base64(b"a\0\xff"), true).unwrap(), b"a\0\xff");
-        assert!(key("%%", true).is_err());
-        assert_eq!(key("%%", false).unwrap(), b"%%");
+    fn an_argument_means_the_same_key_whatever_the_shell_does() {
+        assert_eq!(argument(b"order-7"), "order-7");
+        for key in [&b""[..], b"--yes", b"a b", b"$(rm)", b"\xff", "ö".as_bytes()] {
+            let argument = argument(key);
+            let text = argument.strip_prefix("--base64 '").unwrap().strip_suffix('\'').unwrap();
+            assert_eq!(super::key(text, true).unwrap(), key);
+        }
+        assert!(super::key("%%", true).is_err());
+        assert_eq!(super::key("%%", false).unwrap(), b"%%");
     }
 }

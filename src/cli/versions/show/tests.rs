@@ -54,6 +54,15 @@ fn a_gap_is_told_with_what_is_missing_and_until_when_it_is_waited_for() {
 }
 
 #[test]
+fn a_key_that_waits_for_what_waits_nowhere_is_told_how_it_goes_on() {
+    let log = Log::default().applied(0, "order 7", 4, 5).held(0, "order 7", 7, 60);
+    let told = text(&shown(&counting(First::Any), &["order 7"], &log));
+    let next = "  next: `redrive versions skip --base64 'b3JkZXIgNw==' --to 6 --pipeline payments` would let it go on without what is \
+                missing\n";
+    assert!(told.ends_with(next), "{told}");
+}
+
+#[test]
 fn a_count_of_which_nothing_is_applied_says_with_what_it_begins() {
     let log = Log::default().applied(0, "k", 4, 5);
     let told = text(&shown(&counting(First::Any), &["k"], &log));
