@@ -178,14 +178,14 @@ impl ShownKey {
         writeln!(out, "`{}`  task {}", self.key, self.partition)?;
         match &self.applied {
             None => writeln!(out, "  applied  nothing")?,
-            Some(ShownApplied { version, first, origin, when, .. }) => {
+            Some(ShownApplied { version: Some(version), first, origin, when, .. }) => {
                 let count = first.map(|first| format!("; its count began with {first}")).unwrap_or_default();
-                match version {
-                    Some(version) => {
-                        writeln!(out, "  applied  version {version} at {when} by {origin}{count}")?;
-                    }
-                    None => writeln!(out, "  applied  nothing{count}")?,
-                }
+                writeln!(out, "  applied  version {version} at {when} by {origin}{count}")?;
+            }
+            // With a record that has no effect yet, or with a skip.
+            Some(ShownApplied { version: None, first, origin, when, .. }) => {
+                let first = first.unwrap_or_default();
+                writeln!(out, "  applied  nothing; its count began with {first} at {when} by {origin}")?;
             }
         }
         let version =

@@ -66,7 +66,10 @@ fn a_key_that_waits_for_what_waits_nowhere_is_told_how_it_goes_on() {
 fn a_count_of_which_nothing_is_applied_says_with_what_it_begins() {
     let log = Log::default().applied(0, "k", 4, 5);
     let told = text(&shown(&counting(First::Any), &["k"], &log));
-    assert_eq!(told, "`k`  task 0\n  applied  nothing; its count began with 5\n");
+    assert_eq!(
+        told,
+        "`k`  task 0\n  applied  nothing; its count began with 5 at 2023-11-14T22:13:20.000Z by orders/0/4\n"
+    );
 }
 
 #[test]
