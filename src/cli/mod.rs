@@ -17,11 +17,13 @@ use crate::topology::environment::Process;
 use crate::topology::model::{Pipeline, Topology};
 
 mod answer;
+mod asker;
 mod check;
 mod resume;
 mod run;
 mod topics;
 mod version;
+mod versions;
 
 /// Exactly-once retries, delays and dead letters for Kafka
 #[derive(Debug, Parser)]
@@ -41,6 +43,7 @@ enum Command {
     Run(run::RunArgs),
     Resume(resume::ResumeArgs),
     Answer(answer::AnswerArgs),
+    Versions(versions::VersionsArgs),
     Version(version::VersionArgs),
 }
 
@@ -91,6 +94,39 @@ enum BadInput {
         /// The text.
         text: String,
     },
+    /// What is known of keys is asked of a pipeline that keeps nothing of them.
+    #[error(
+        "pipeline `{name}` keeps nothing of keys\nhint: `guard` or `while-retrying = \"park\"` under [pipeline.{name}.order]"
+    )]
+    NoVersions {
+        /// The pipeline.
+        name: String,
+    },
+    /// A list of which it is not said what is to be in it.
+    #[error("which keys are to be listed is not said\nhint: --held")]
+    WhichKeys,
+    /// Versions are to be skipped where none are counted.
+    #[error(
+        "pipeline `{name}` counts no versions\nhint: only under `guard = \"contiguous\"` does a key wait for one"
+    )]
+    NotCounted {
+        /// The pipeline.
+        name: String,
+    },
+    /// It is not known which task has a key.
+    #[error("{what}\nhint: {hint}")]
+    WhichTask {
+        /// What is known of the key.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Text that is no base64.
+    #[error("`{text}` is no base64\nhint: leave --base64 out where the key is text")]
+    NoBase64 {
+        /// The text.
+        text: String,
+    },
     /// The log filter cannot be read.
     #[error("`{filter}` is no log level: {why}\nhint: error, warn, info, debug or trace")]
     LogLevel {
@@ -123,6 +159,9 @@ fn carry_out(file: Option<&Path>, command: &Command) -> anyhow::Result<ExitCode>
         }
         Command::Answer(args) => {
             compiled(named()?, |topology| answer::run(args, topology, &mut io::stdout().lock()))
+        }
+        Command::Versions(args) => {
+            compiled(named()?, |topology| versions::run(args, topology, &mut io::stdout().lock()))
         }
         Command::Run(args) => compiled(named()?, |topology| run::run(args, topology)),
     }

@@ -142,7 +142,10 @@ pub(crate) fn step(blockers: &mut Blockers, settled: &Settled) {
         return;
     }
     let done = |dead: &crate::core::state::DeadPredecessor| match &settled.fate {
-        Disposition::Emit(_) => dead.version.is_some() && dead.version <= envelope.version,
+        // Applied, or skipped.
+        Disposition::Emit(_) | Disposition::Obeyed(_) => {
+            dead.version.is_some() && dead.version <= envelope.version
+        }
         Disposition::DeadLetter(verdict) if verdict.reason == Reason::PredecessorDead => {
             dead.followed_to.is_some() && dead.followed_to == settled.held
         }
@@ -150,8 +153,7 @@ pub(crate) fn step(blockers: &mut Blockers, settled: &Settled) {
         | Disposition::Retry { .. }
         | Disposition::Hop { .. }
         | Disposition::Hold { .. }
-        | Disposition::Drop(_)
-        | Disposition::Obeyed(_) => false,
+        | Disposition::Drop(_) => false,
     };
     if blockers.dead.as_ref().is_some_and(done) {
         blockers.dead = None;

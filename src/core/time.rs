@@ -23,6 +23,11 @@ impl Timestamp {
         rfc3339::parse(text)
     }
 
+    /// As RFC 3339 text in UTC, with milliseconds; outside of the years 0 to 9999, which that cannot spell, in milliseconds.
+    pub fn to_rfc3339(self) -> String {
+        rfc3339::write(self)
+    }
+
     /// Milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> i64 {
         self.0

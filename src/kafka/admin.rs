@@ -19,6 +19,7 @@ pub(crate) mod plan;
 mod wanted;
 
 use brokers::Brokers;
+pub(super) use brokers::{Refusals, unreachable};
 use drained::Drained;
 use plan::{Change, Plan, Step};
 

@@ -31,6 +31,7 @@ mod states;
 mod topic;
 
 pub(crate) use states::Progress;
+pub(super) use states::ends_reading;
 use states::{States, TELL_EVERY};
 use topic::Watched;
 

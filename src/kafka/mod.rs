@@ -24,6 +24,7 @@ pub(crate) mod reader;
 mod settings;
 pub(crate) mod source;
 pub(crate) mod start;
+pub(crate) mod state_log;
 mod stopwatch;
 pub(crate) mod transaction;
 

@@ -85,6 +85,7 @@ mod truncated;
 mod twins;
 mod unauthorised;
 mod under_chaos;
+mod versions;
 mod waiting;
 mod watched;
 mod zombie;

@@ -212,3 +212,33 @@ fn an_id_that_no_request_has_is_bad_input() {
         assert!(stderr.contains("no id of a request"), "{id}: {stderr}");
     }
 }
+
+/// With an order, so that there is something to know of keys.
+const COUNTING: &str = "[pipeline.payments.order]\nguard = \"contiguous\"\nversion = { header = \"rev\" }\ngap-timeout = \"1m\"\n";
+
+#[test]
+fn what_versions_cannot_look_for_ends_with_2_and_says_why() {
+    let (_folder, plain) = file(TOPOLOGY);
+    let (_other_folder, counting) = file(&format!("{TOPOLOGY}{COUNTING}"));
+    let order = "[pipeline.payments.order]\nguard = \"latest\"\nversion = { header = \"rev\" }\n";
+    let (_third_folder, latest) = file(&format!("{TOPOLOGY}{order}"));
+    for (path, arguments, why) in [
+        (&plain, &["order-7"][..], "`payments` keeps nothing of keys\nhint: `guard`"),
+        (&plain, &["verify"], "keeps nothing of keys"),
+        (&counting, &["order-7", "--pipeline", "refunds"], "there is no pipeline `refunds`"),
+        (&counting, &["%%", "--base64"], "`%%` is no base64"),
+        (&counting, &[], "<KEY>"),
+        (&counting, &["skip", "order-7"], "--to"),
+        (&counting, &["skip", "order-7", "--to", "x"], "--to"),
+        (&counting, &["skip", "order-7", "--to", "7", "--by", ""], "`--by` takes"),
+        (&latest, &["skip", "order-7", "--to", "7", "--by", "ada"], "`payments` counts no versions\nhint: "),
+        (&counting, &["ls"], "which keys are to be listed is not said"),
+        (&counting, &["--pipeline", "refunds", "ls", "--held"], "there is no pipeline `refunds`"),
+        (&counting, &["ls", "--held", "--pipeline", "refunds"], "there is no pipeline `refunds`"),
+    ] {
+        let start = ["versions", "-f", path.to_str().unwrap()];
+        let (code, stdout, stderr) = ended(&mut redrive(&[&start[..], arguments].concat()));
+        assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?} {stderr}");
+        assert!(stderr.contains(why), "{arguments:?} {stderr}");
+    }
+}

@@ -6,10 +6,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::shown;
+use crate::core::guard::Version;
 use crate::core::position::{OffsetRange, Partition};
 use crate::core::record::Record;
 use crate::core::time::Timestamp;
@@ -83,6 +86,13 @@ impl FromStr for RequestId {
 pub enum Command {
     /// To go on though these records may be handled once more.
     AcceptRepeats(Vec<OffsetRange>),
+    /// That the versions of a key up to this one count as applied.
+    SkipVersions {
+        /// The order key.
+        key: Bytes,
+        /// The last version that is skipped.
+        to: Version,
+    },
 }
 
 impl Command {
@@ -90,6 +100,7 @@ impl Command {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::AcceptRepeats(_) => "accept-repeats",
+            Self::SkipVersions { .. } => "skip-versions",
         }
     }
 
@@ -98,6 +109,7 @@ impl Command {
             Self::AcceptRepeats(ranges) => {
                 json!({ "ranges": ranges.iter().map(OffsetRange::to_string).collect::<Vec<_>>() })
             }
+            Self::SkipVersions { key, to } => json!({ "key": STANDARD.encode(key), "to": to.0 }),
         }
     }
 
@@ -114,6 +126,14 @@ impl Command {
                 };
                 Ok(Self::AcceptRepeats(ranges.iter().map(range).collect::<Result<_, _>>()?))
             }
+            "skip-versions" => {
+                let key = arguments.get("key").and_then(Value::as_str);
+                let key = key.and_then(|key| STANDARD.decode(key).ok());
+                let key = key.ok_or_else(|| bad("it names no `key` in base64".to_owned()))?;
+                let to = arguments.get("to").and_then(Value::as_i64);
+                let to = to.ok_or_else(|| bad("it says no version `to`".to_owned()))?;
+                Ok(Self::SkipVersions { key: Bytes::from(key), to: Version(to) })
+            }
             _ => Err(Refusal::UnknownCommand { command: shown(word, LONGEST_NAME) }),
         }
     }
@@ -124,6 +144,7 @@ impl fmt::Display for Command {
         f.write_str(self.word())?;
         match self {
             Self::AcceptRepeats(ranges) => ranges.iter().try_for_each(|range| write!(f, " {range}")),
+            Self::SkipVersions { key, to } => write!(f, " `{}` to {to}", key.escape_ascii()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::core::guard::Version;
 use crate::core::position::{Offset, OffsetRange, Origin, Partition, TopicName, WriterId};
 use crate::core::record::Record;
 use crate::core::time::Timestamp;
@@ -14,6 +15,9 @@ const ANSWER: &[u8] =
 const ANSWER_KEY: &[u8] = b"\0\0\0\x01a\0\0\0\x0f0-18bcfe56800-7";
 /// Version 1 of a request. Written once; never to be changed.
 const REQUEST: &str = r#"{"arguments":{"ranges":["orders/0/10-20","shop.orders.retry.5s/0/3-4"]},"at":1700000000000,"by":"ada","command":"accept-repeats","ticket":"OPS-1","version":1}"#;
+
+/// The same, of a skip.
+const SKIP: &str = r#"{"arguments":{"key":"YQD/","to":-7},"at":1700000000000,"by":"ada","command":"skip-versions","ticket":null,"version":1}"#;
 
 fn range(topic: &str, from: i64, to: i64) -> OffsetRange {
     OffsetRange { topic: TopicName::new(topic), partition: Partition(0), from: Offset(from), to: Offset(to) }
@@ -58,6 +62,16 @@ fn a_request_is_written_as_it_always_was_and_read_back() {
     assert_eq!(head.at, Some(request.at));
     let words = "accept-repeats orders/0/10-20 shop.orders.retry.5s/0/3-4";
     assert_eq!(head.command.as_deref(), Some(words));
+}
+
+#[test]
+fn a_skip_carries_keys_of_any_bytes() {
+    let command = Command::SkipVersions { key: Bytes::from_static(b"a\0\xff"), to: Version(-7) };
+    let skip = Request { command, ticket: None, ..request() };
+    assert_eq!(skip.value(), SKIP);
+    let (head, command) = read(&record(Some(&skip.key()), Some(SKIP.as_bytes())));
+    assert_eq!(command, Ok(skip.command));
+    assert_eq!(head.command.as_deref(), Some("skip-versions `a\\x00\\xff` to -7"));
 }
 
 #[test]
@@ -112,6 +126,10 @@ fn a_request_that_lacks_something_is_refused_and_says_what() {
         (r#"{"version":1,"by":"ada","command":"accept-repeats"}"#, "ranges"),
         (r#"{"version":1,"by":"ada","command":"accept-repeats","arguments":{"ranges":[]}}"#, "ranges"),
         (r#"{"version":1,"by":"ada","command":"accept-repeats","arguments":{"ranges":[7]}}"#, "range"),
+        (r#"{"version":1,"by":"ada","command":"skip-versions","arguments":{"to":7}}"#, "`key`"),
+        (r#"{"version":1,"by":"ada","command":"skip-versions","arguments":{"key":"%","to":7}}"#, "base64"),
+        (r#"{"version":1,"by":"ada","command":"skip-versions","arguments":{"key":"YQ=="}}"#, "`to`"),
+        (r#"{"version":1,"by":"ada","command":"skip-versions","arguments":{"key":"YQ==","to":1.5}}"#, "`to`"),
         (
             r#"{"version":1,"by":"ada","command":"accept-repeats","arguments":{"ranges":["orders/0"]}}"#,
             "orders/0",

@@ -134,6 +134,15 @@ impl Processor {
                 self.put(id, Pending::new(Arc::new(envelope), key), fate, now);
                 return;
             }
+            Look::Skips { envelope, reply } => {
+                // It waits for nobody's turn: whatever of its key runs is judged anew when it ends.
+                let key = self.policy.order.key_of(&envelope).map(|key| task.hash(key));
+                let Some(lane) = task.lane(id.lane) else { return };
+                lane.window.push_back(Entry { offset: id.offset, stage: Stage::Moving });
+                let pending = Pending { admitted: true, ..Pending::new(Arc::new(envelope), key) };
+                self.put(id, pending, Disposition::Obeyed(reply), now);
+                return;
+            }
         };
         let key = self.policy.order.key_of(&envelope).map(|key| task.hash(key));
         let has_turn = match key.map(|key| task.keys.entry(key)) {

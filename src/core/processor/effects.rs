@@ -47,6 +47,8 @@ impl Processor {
                 let tag = first.as_tag();
                 let newest = match fate {
                     Disposition::Emit(_) => Entry { version, tag },
+                    // What is skipped was never applied: it is stale if it comes after all.
+                    Disposition::Obeyed(_) => Entry { version, tag: version.next()?.as_tag() },
                     // The count starts with the first that is admitted, whatever becomes of it.
                     Disposition::Retry { .. } | Disposition::DeadLetter(_) if known.is_none() => {
                         Entry { version: first.before()?, tag }
@@ -55,8 +57,7 @@ impl Processor {
                     | Disposition::Hop { .. }
                     | Disposition::Hold { .. }
                     | Disposition::DeadLetter(_)
-                    | Disposition::Drop(_)
-                    | Disposition::Obeyed(_) => return None,
+                    | Disposition::Drop(_) => return None,
                 };
                 Some(Effect { key, newest })
             }

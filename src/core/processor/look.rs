@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::Processor;
 use super::version::{no_key, no_version, version_of};
 use crate::core::class::{Class, Reason};
+use crate::core::control::Reply;
 use crate::core::decoded::{Decoded, Decoding, Undecodable};
 use crate::core::envelope::{DeliveryId, Envelope, FirstFailure, LastFailure};
 use crate::core::headers::{self, Waiting};
@@ -26,6 +27,8 @@ pub(super) enum Look {
     Wait { record: Record, remaining: Duration },
     /// Its fate is already clear.
     Decided { envelope: Envelope, fate: Disposition },
+    /// A request that skips versions of a key: what is applied of that key changes with its answer.
+    Skips { envelope: Envelope, reply: Box<Reply> },
 }
 
 impl Processor {
@@ -45,7 +48,7 @@ impl Processor {
         }
         let mut envelope = match look {
             Look::Deliver { envelope, .. } | Look::Decided { envelope, .. } => envelope,
-            Look::Wait { .. } => return look,
+            Look::Wait { .. } | Look::Skips { .. } => return look,
         };
         envelope.life = crate::core::envelope::Life::default();
         let detail = format!("`{unnamed}` header names are not UTF-8; the whole record stands at its origin");

@@ -36,6 +36,8 @@ impl Processor {
                 let Some(settled) = entry.stage.settled() else { continue };
                 // Where versions are counted, what was let through goes by it too.
                 let judged = settled.judged.is_some() || counts && settled.effect.is_some();
+                // What an operator asked for stands, whatever becomes of others.
+                let judged = judged && !matches!(settled.fate, Disposition::Obeyed(_));
                 // What had no effect had no part in a verdict.
                 if effect.is_some() && settled.key == Some(key) && judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));

@@ -30,6 +30,7 @@ mod obey;
 mod park;
 mod positions;
 mod refused;
+mod skip;
 mod stale;
 mod suspect;
 

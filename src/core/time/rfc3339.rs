@@ -39,6 +39,36 @@ pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// As [`Timestamp::to_rfc3339`] says.
+pub(super) fn write(time: Timestamp) -> String {
+    let millis = time.as_millis();
+    let (days, of_day) = (millis.div_euclid(MILLIS_OF_DAY), millis.rem_euclid(MILLIS_OF_DAY));
+    let (year, month, day) = civil_from_days(days);
+    if !(0..=9_999).contains(&year) {
+        return format!("{millis} ms");
+    }
+    let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+    let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+const MILLIS_OF_DAY: i64 = MINUTES_OF_DAY * 60_000;
+
+/// The inverse of [`days_from_civil`]
+/// (<https://howardhinnant.github.io/date_algorithms.html#civil_from_days>).
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let leap_days = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Months from March on.
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
 fn days_of_month(year: i64, month: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     Some(match month {
@@ -88,6 +118,29 @@ mod tests {
 
     fn millis(text: &str) -> Option<i64> {
         parse(text.as_bytes()).map(Timestamp::as_millis)
+    }
+
+    #[test]
+    fn a_time_is_written_as_it_is_read() {
+        for text in [
+            "1970-01-01T00:00:00.000Z",
+            "1969-12-31T23:59:59.999Z",
+            "2024-02-29T12:00:00.500Z",
+            "2023-12-31T23:59:59.001Z",
+            "0000-01-01T00:00:00.000Z",
+            "9999-12-31T23:59:59.999Z",
+        ] {
+            assert_eq!(write(Timestamp::from_millis(millis(text).unwrap())), text);
+        }
+        // Every day of 800 years, two whole cycles of the calendar.
+        for day in -146_097..146_097 {
+            let (year, month, of_month) = civil_from_days(day);
+            assert_eq!(days_from_civil(year, month, of_month), day);
+            assert!(of_month >= 1 && of_month <= days_of_month(year, month).unwrap());
+        }
+        for far in [i64::MIN, i64::MAX, 253_402_300_800_000] {
+            assert_eq!(write(Timestamp::from_millis(far)), format!("{far} ms"));
+        }
     }
 
     #[test]

@@ -235,14 +235,19 @@ impl Brokers {
     }
 
     fn unreachable(&self, source: KafkaError) -> AdminError {
-        // An error that waits there is handed to the context when it is taken.
-        while self.listener.poll(Duration::from_millis(10)).is_some() {}
-        let Words { authentication, last } = self.listener.context().words();
-        match (authentication, last) {
-            (Some(detail), _) => AdminError::Authentication { detail },
-            (None, Some(last)) => AdminError::Unreachable { detail: format!("{source}: {last}") },
-            (None, None) => AdminError::Unreachable { detail: source.to_string() },
-        }
+        unreachable(&self.listener, &source)
+    }
+}
+
+/// Why a question got no answer, by what the client that asked has heard.
+pub(in crate::kafka) fn unreachable(listener: &BaseConsumer<Refusals>, source: &KafkaError) -> AdminError {
+    // An error that waits there is handed to the context when it is taken.
+    while listener.poll(Duration::from_millis(10)).is_some() {}
+    let Words { authentication, last } = listener.context().words();
+    match (authentication, last) {
+        (Some(detail), _) => AdminError::Authentication { detail },
+        (None, Some(last)) => AdminError::Unreachable { detail: format!("{source}: {last}") },
+        (None, None) => AdminError::Unreachable { detail: source.to_string() },
     }
 }
 
@@ -277,7 +282,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Remembers why the brokers turned us away, or were not reached: the calls themselves only run out of time.
 #[derive(Debug, Default)]
-struct Refusals(Mutex<Words>);
+pub(in crate::kafka) struct Refusals(Mutex<Words>);
 
 /// The client's words.
 #[derive(Clone, Debug, Default)]

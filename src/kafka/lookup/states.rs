@@ -323,7 +323,7 @@ impl Drop for Client {
 }
 
 /// Whether the client reads no further after an error: all others it tells and goes on by itself.
-fn ends_reading(error: &KafkaError) -> bool {
+pub(in crate::kafka) fn ends_reading(error: &KafkaError) -> bool {
     let code = error.rdkafka_error_code();
     matches!(
         code,
