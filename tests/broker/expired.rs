@@ -9,6 +9,7 @@ use rdkafka::error::KafkaResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
+use redrive::core::position::Lane;
 use redrive::topology::model::Pipeline;
 
 use crate::binary::Binary;
@@ -70,6 +71,13 @@ pub(crate) fn try_committed(kafka: &Kafka, pipeline: &Pipeline) -> KafkaResult<V
     let offset =
         |element: &TopicPartitionListElem<'_>| element.offset().to_raw().filter(|offset| *offset >= 0);
     Ok(found.elements().iter().map(offset).collect())
+}
+
+/// The offset that the group has committed for a lane of task 0; 0 where it has none, or its coordinator is on its way.
+pub(crate) fn committed_of(kafka: &Kafka, pipeline: &Pipeline, lane: Lane) -> i64 {
+    let place = pipeline.policy.lanes().position(|of| of == lane).unwrap();
+    let committed = try_committed(kafka, pipeline).unwrap_or_default();
+    committed.get(place).copied().flatten().unwrap_or(0)
 }
 
 /// The lanes whose committed offset is not the high watermark: the lag that `kafka-consumer-groups` tells, which takes ends of

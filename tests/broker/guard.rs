@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::binary::Binary;
-use crate::expired::try_committed;
+use crate::expired::committed_of;
 use crate::found::Found;
 use crate::handler::{Answer, HttpHandler, told};
 use crate::process::eventually;
@@ -59,11 +59,8 @@ fn output(kafka: &Kafka, topology: &Topology) -> Vec<Found> {
     kafka.read(pipeline(topology).output.as_ref().unwrap().as_str())
 }
 
-/// The offset that the group has committed for a lane of task 0.
 fn committed(kafka: &Kafka, topology: &Topology, lane: Lane) -> i64 {
-    let committed = try_committed(kafka, pipeline(topology)).unwrap_or_default();
-    let place = pipeline(topology).policy.lanes().position(|of| of == lane).unwrap();
-    committed.get(place).copied().flatten().unwrap_or(0)
+    committed_of(kafka, pipeline(topology), lane)
 }
 
 /// The versions of the output, in order.

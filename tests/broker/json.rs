@@ -5,11 +5,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use redrive::core::position::{Lane, TierIndex};
 use redrive::core::state::applied_key;
-use redrive::topology::model::Pipeline;
 use tokio::runtime::Runtime;
 
 use crate::binary::Binary;
-use crate::expired::try_committed;
+use crate::expired::committed_of;
 use crate::found::Found;
 use crate::handler::{Answer, HttpHandler, told};
 use crate::process::eventually;
@@ -60,11 +59,6 @@ fn expected(place: usize, event: &str, operation: &str) -> (String, Vec<u8>, Str
     (key.to_owned(), value.unwrap().to_vec(), event.to_owned(), operation.to_owned())
 }
 
-fn committed(kafka: &Kafka, pipeline: &Pipeline, lane: Lane) -> i64 {
-    let committed = try_committed(kafka, pipeline).unwrap_or_default();
-    committed.get(lane.index()).copied().flatten().unwrap_or(0)
-}
-
 #[test]
 fn what_stands_in_json_holds_through_a_tier_and_a_crash_and_what_is_none_is_a_dead_letter_as_it_was() {
     let kafka = Kafka::shared();
@@ -85,11 +79,11 @@ fn what_stands_in_json_holds_through_a_tier_and_a_crash_and_what_is_none_is_a_de
 
     let process = Binary::run(&text, 0);
     let all = i64::try_from(RECORDS.len()).unwrap();
-    eventually("each has its first fate", || committed(kafka, pipeline, Lane::Source) >= all);
+    eventually("each has its first fate", || committed_of(kafka, pipeline, Lane::Source) >= all);
     // What waits is read out of its copy by another process.
     process.kill();
     let process = Binary::run(&text, 0);
-    eventually("each copy has its fate", || committed(kafka, pipeline, Lane::Tier(TierIndex(0))) >= 2);
+    eventually("each copy has its fate", || committed_of(kafka, pipeline, Lane::Tier(TierIndex(0))) >= 2);
     assert_eq!(process.end().code(), Some(0));
 
     let origin = format!("{}/0/3", pipeline.source);

@@ -293,7 +293,10 @@ impl Plan {
     pub(crate) fn patience(&self) -> Duration {
         let ladder = &self.policy.ladder;
         let longest = ladder.delays.last().copied().unwrap_or_default();
-        (longest * ladder.most_attempts()).max(self.policy.deadline) + Duration::from_secs(1200)
+        let one = (longest * ladder.most_attempts()).max(self.policy.deadline) + Duration::from_secs(1200);
+        // Records of a key that parks go through the ladder one after another.
+        let behind = if self.policy.order.holds() { 10 } else { 1 };
+        one * behind
     }
 }
 
