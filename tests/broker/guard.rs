@@ -29,7 +29,7 @@ const GUARD: &str = "guard = \"latest\"\nversion = { header = \"rev\" }\n";
 /// What fails at its first attempt begins with it.
 const FAILS: &str = "fails once, ";
 
-fn answer(attempt: u32, value: Bytes) -> Answer {
+pub(crate) fn answer(attempt: u32, value: Bytes) -> Answer {
     if attempt == 1 && value.starts_with(FAILS.as_bytes()) {
         return told(StatusCode::SERVICE_UNAVAILABLE, "try later");
     }
@@ -51,11 +51,11 @@ fn send(kafka: &Kafka, topology: &Topology, versions: &[Version]) {
     kafka.produce_with_headers(pipeline(topology).source.as_str(), None, records);
 }
 
-fn pipeline(topology: &Topology) -> &Pipeline {
+pub(crate) fn pipeline(topology: &Topology) -> &Pipeline {
     &topology.pipelines[0]
 }
 
-fn output(kafka: &Kafka, topology: &Topology) -> Vec<Found> {
+pub(crate) fn output(kafka: &Kafka, topology: &Topology) -> Vec<Found> {
     kafka.read(pipeline(topology).output.as_ref().unwrap().as_str())
 }
 
@@ -226,10 +226,38 @@ fn rev(version: &str) -> OwnedHeaders {
 }
 
 /// Keys that are written over and over.
-const KEYS: usize = 100;
+pub(crate) const KEYS: usize = 100;
+
+/// Writes the next version of every key over and over, while a second process joins and leaves every second, in order or killed;
+/// for ten minutes in the tests at full size. The last version, and how often the process came and went.
+#[expect(clippy::disallowed_methods, reason = "the test goes on for a while")]
+pub(crate) fn move_tasks(kafka: &Kafka, topology: &Topology, text: &str, lasts: Duration) -> (i64, usize) {
+    let lasts = if size::is_full() { Duration::from_secs(600) } else { lasts };
+    let (begun, mut version, mut moves) = (Instant::now(), 0, 0);
+    while begun.elapsed() < lasts {
+        let guest = Binary::run(text, 1);
+        let joined = Instant::now();
+        while joined.elapsed() < Duration::from_secs(1) {
+            version += 1;
+            let of_key = |key: usize| {
+                let fails =
+                    if (key + usize::try_from(version).unwrap()).is_multiple_of(7) { FAILS } else { "" };
+                Version { key: format!("key-{key}"), version, value: Some(format!("{fails}{version}")) }
+            };
+            send(kafka, topology, &(0..KEYS).map(of_key).collect::<Vec<_>>());
+        }
+        // In turn in order and not.
+        if moves % 2 == 0 {
+            guest.kill();
+        } else {
+            assert_eq!(guest.end().code(), Some(0));
+        }
+        moves += 1;
+    }
+    (version, moves)
+}
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test goes on for a while")]
 fn while_tasks_move_under_load_versions_only_rise_and_the_newest_of_each_key_is_applied() {
     let kafka = Kafka::shared();
     let runtime = Runtime::new().unwrap();
@@ -240,28 +268,7 @@ fn while_tasks_move_under_load_versions_only_rise_and_the_newest_of_each_key_is_
     let topology = draft.made(kafka);
     let text = draft.text(kafka);
     let settled = Binary::run(&text, 0);
-    let lasts = if size::is_full() { Duration::from_secs(600) } else { Duration::from_secs(20) };
-    let (begun, mut version, mut moves) = (Instant::now(), 0, 0);
-    while begun.elapsed() < lasts {
-        let guest = Binary::run(&text, 1);
-        let joined = Instant::now();
-        while joined.elapsed() < Duration::from_secs(1) {
-            version += 1;
-            let of_key = |key: usize| {
-                let fails =
-                    if (key + usize::try_from(version).unwrap()).is_multiple_of(7) { FAILS } else { "" };
-                Version { key: format!("key-{key}"), version, value: Some(format!("{fails}{version}")) }
-            };
-            send(kafka, &topology, &(0..KEYS).map(of_key).collect::<Vec<_>>());
-        }
-        // In turn in order and not.
-        if moves % 2 == 0 {
-            guest.kill();
-        } else {
-            assert_eq!(guest.end().code(), Some(0));
-        }
-        moves += 1;
-    }
+    let (version, moves) = move_tasks(kafka, &topology, &text, Duration::from_secs(20));
     let sent = KEYS * usize::try_from(version).unwrap();
     eventually("every record has its fate", || {
         output(kafka, &topology).len() + kafka.read(&stale).len() >= sent

@@ -62,6 +62,7 @@ mod expired;
 mod fail_points;
 mod guard;
 mod hangs;
+mod held;
 mod json;
 mod kill_points;
 mod killed;
