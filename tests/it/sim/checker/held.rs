@@ -160,7 +160,7 @@ impl Checker {
 
     /// A record for which there is no room behind its key waits in the first tier, without an attempt. Whether it is one of those.
     pub(super) fn is_put_aside(&self, consumed: &Consumed, copy: &Stored) -> bool {
-        let never = lineage::number(&copy.record.headers, "redrive-executions") == Some(0);
+        let never = lineage::number(&copy.record.headers, "redrive-attempt") == Some(0);
         self.policy.order.holds() && consumed.answer.is_none() && never
     }
 

@@ -130,8 +130,13 @@ impl Checker {
             let reason = stored.and_then(|stored| lineage::text(&stored.record.headers, "redrive-reason"));
             matches!(reason, Some("version-gap" | "version-conflict"))
         };
+        let nothing = fate.outputs + fate.tiers.len() + fate.dead.len() + fate.stale.len() == 0;
         let is_late = count(&self.policy.order).is_some()
-            && (!fate.held.is_empty() || !fate.tiers.is_empty() || fate.dead.iter().any(judged));
+            && (nothing && expected > 0
+                || !fate.stale.is_empty()
+                || !fate.held.is_empty()
+                || !fate.tiers.is_empty()
+                || fate.dead.iter().any(judged));
         let answer = consumed.answer.filter(|answer| !is_late || *answer != Answer::Done);
         let consumed = &Consumed { answer, ..*consumed };
         if let [copy] = fate.held.as_slice() {
