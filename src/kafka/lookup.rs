@@ -32,7 +32,7 @@ mod topic;
 
 pub(crate) use states::Progress;
 pub(super) use states::ends_reading;
-use states::{States, TELL_EVERY};
+use states::{Client, States, TELL_EVERY};
 use topic::Watched;
 
 /// How long one question may hold up the others.
@@ -257,7 +257,7 @@ struct Asker {
     hasher: KeyHasher,
     founding: Cell<Option<Founding>>,
     /// Asks for ends without regard to open transactions; made when it is first needed.
-    impatient: RefCell<Option<BaseConsumer<Context>>>,
+    impatient: RefCell<Option<Client>>,
     /// The state partitions that are being read.
     states: RefCell<States>,
     /// The topics of the lanes, as they were when they were last looked at.
@@ -299,9 +299,9 @@ impl Asker {
                 }
             }
             self.watch(answer);
-            // Serves the clients' logs; these consumers are given no records.
+            // Serves the client's logs; this consumer is given no records.
             let _ = self.consumer.poll(Duration::ZERO);
-            let _ = self.impatient.borrow().as_ref().map(|impatient| impatient.poll(Duration::ZERO));
+            let _ = self.impatient.borrow().as_ref().map(Client::serve);
             self.read_states(answer);
             let round: Vec<About> = open.keys().copied().collect();
             let mut answered = 0_usize;
@@ -325,9 +325,6 @@ impl Asker {
             }
         }
         self.consumer.context().end();
-        if let Some(impatient) = &*self.impatient.borrow() {
-            impatient.context().end();
-        }
     }
 
     /// Reads the state topic on, and tells how far it is where that takes long.
@@ -409,11 +406,11 @@ impl Asker {
             Some(impatient) => impatient,
             none => {
                 let config = settings::impatient_consumer(&self.kafka, &self.pipeline);
-                none.insert(settings::create(&config, Context::new("lookup"), &self.kafka)?)
+                none.insert(Client::new(&config, &self.kafka)?)
             }
         };
-        Ok(match impatient.fetch_watermarks(source, partition.0, TRY) {
-            Ok((_, end)) => Tried::Answered(Found::End { partition, epoch, end: Offset(end) }),
+        Ok(match impatient.end(source, partition) {
+            Ok(end) => Tried::Answered(Found::End { partition, epoch, end }),
             Err(error) => not_yet(&error),
         })
     }

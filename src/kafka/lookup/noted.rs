@@ -31,6 +31,12 @@ pub(super) enum NotRead {
     Never(ClientError),
 }
 
+impl From<ClientError> for NotRead {
+    fn from(error: ClientError) -> Self {
+        Self::Never(error)
+    }
+}
+
 impl From<KafkaError> for NotRead {
     fn from(error: KafkaError) -> Self {
         Self::Yet(error.to_string())

@@ -56,8 +56,8 @@ struct Clients {
     begun: BTreeSet<Partition>,
 }
 
-/// Dropped, it writes no more logs.
-struct Client(BaseConsumer<Context>);
+/// A client beside the one that is of the group. Dropped, it writes no more logs.
+pub(super) struct Client(BaseConsumer<Context>);
 
 /// One partition, as far as it is read.
 struct Reading {
@@ -295,13 +295,17 @@ impl Reading {
 }
 
 impl Client {
-    fn new(config: &ClientConfig, kafka: &Kafka) -> Result<Self, NotRead> {
-        let created = settings::create(config, Context::new("lookup"), kafka);
-        created.map(Self).map_err(|error| NotRead::Never(ClientError::Settings(error)))
+    pub(super) fn new(config: &ClientConfig, kafka: &Kafka) -> Result<Self, ClientError> {
+        Ok(Self(settings::create(config, Context::new("lookup"), kafka)?))
+    }
+
+    /// Serves its logs; it is given no records.
+    pub(super) fn serve(&self) {
+        let _ = self.0.poll(Duration::ZERO);
     }
 
     /// The end of a partition, as this client's isolation sees it.
-    fn end(&self, topic: &str, partition: Partition) -> Result<Offset, KafkaError> {
+    pub(super) fn end(&self, topic: &str, partition: Partition) -> Result<Offset, KafkaError> {
         let (_, end) = self.0.fetch_watermarks(topic, partition.0, TRY)?;
         Ok(Offset(end))
     }
