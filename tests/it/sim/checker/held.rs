@@ -105,11 +105,7 @@ impl Checker {
     ) -> Result<Vec<Consumed>, Breach> {
         let mut consumed = Vec::new();
         self.holds.left.clear();
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            if place.topic != Topic::State {
-                continue;
-            }
-            let Some(stored) = cluster.log(*place).at(*offset) else { continue };
+        for (place, _, stored) in cluster.written(serial, Topic::State) {
             let Some((key, at, None)) = held_in(&stored.record) else { continue };
             let at = ((place.partition, key), at);
             self.holds.left.insert(at.clone());
@@ -117,8 +113,8 @@ impl Checker {
                 let detail = format!("{serial:?} deletes what is not held: {:?}", stored.record.key);
                 return broken(InvariantId::R1, detail);
             };
-            let answer = self.answer_of(by, *place, offset, root);
-            consumed.push(Consumed { source: root, place: *place, offset, answer });
+            let answer = self.answer_of(by, place, offset, root);
+            consumed.push(Consumed { source: root, place, offset, answer });
         }
         Ok(consumed)
     }
@@ -199,13 +195,8 @@ impl Checker {
                 return broken(InvariantId::R1, format!("{follower:?} follows no dead record"));
             }
         }
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            let root = cluster.log(*place).at(*offset).and_then(|stored| stored.origin);
-            let Some(root) =
-                root.filter(|root| place.topic == Topic::Output && root.place.topic == Topic::Source)
-            else {
-                continue;
-            };
+        let outputs = cluster.written(serial, Topic::Output).filter_map(|(.., stored)| stored.origin);
+        for root in outputs.filter(|root| root.place.topic == Topic::Source) {
             let Some(original) = cluster.log(root.place).at(root.offset) else { continue };
             let Some(key) = order_key(&self.policy.order, &original.record) else { continue };
             let last = self.holds.emitted.insert((root.place.partition, key), root);
@@ -286,10 +277,7 @@ impl Checker {
     /// Takes in what a transaction says of counts.
     fn take_counts(&mut self, cluster: &Cluster, serial: Serial) -> Result<(), Breach> {
         let mut written = BTreeSet::new();
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            let Some(stored) = cluster.log(*place).at(*offset).filter(|_| place.topic == Topic::State) else {
-                continue;
-            };
+        for (place, _, stored) in cluster.written(serial, Topic::State) {
             let Some((key, applied)) = applied_in(&stored.record) else { continue };
             let key = (place.partition, key);
             let Some((applied, first)) = applied.and_then(|known| Some((known.version.0, known.first?.0)))

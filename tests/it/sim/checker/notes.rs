@@ -11,12 +11,8 @@ impl Checker {
     /// Takes in what a committed transaction notes, then looks at all notes: an exact one has no record between it and
     /// the committed offset, any other is not ahead of it.
     pub(super) fn notes(&mut self, cluster: &Cluster, serial: Serial) -> Result<(), Breach> {
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            let stored = cluster.log(*place).at(*offset);
-            let Some(record) = stored.filter(|_| place.topic == Topic::State).map(|stored| &stored.record)
-            else {
-                continue;
-            };
+        for (place, offset, stored) in cluster.written(serial, Topic::State) {
+            let record = &stored.record;
             let read = StateEntry::read(record.key.as_deref(), record.value.as_deref());
             let of_keys = |entry: &StateEntry<'_>| {
                 matches!(

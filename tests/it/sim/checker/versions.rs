@@ -135,11 +135,7 @@ impl Checker {
         serial: Serial,
     ) -> Result<BTreeMap<KeyOf, Option<Newest>>, Breach> {
         let mut before = BTreeMap::new();
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            if place.topic != Topic::State {
-                continue;
-            }
-            let Some(stored) = cluster.log(*place).at(*offset) else { continue };
+        for (place, _, stored) in cluster.written(serial, Topic::State) {
             let Some((key, applied)) = applied_in(&stored.record) else { continue };
             let Some(applied) = applied else {
                 return broken(InvariantId::R5, format!("what is applied of {key:?} is forgotten"));
@@ -224,13 +220,7 @@ impl Checker {
 
     /// Who reads the output of a key sees versions that never fall.
     fn outputs_rise(&mut self, cluster: &Cluster, serial: Serial, equal: Equal) -> Result<(), Breach> {
-        for (place, offset) in &cluster.transactions.of(serial).writes {
-            if place.topic != Topic::Output {
-                continue;
-            }
-            let Some(root) = cluster.log(*place).at(*offset).and_then(|stored| stored.origin) else {
-                continue;
-            };
+        for root in cluster.written(serial, Topic::Output).filter_map(|(.., stored)| stored.origin) {
             let Some(original) = cluster.log(root.place).at(root.offset) else { continue };
             let Some(version) = version_of_copy(&original.record) else { continue };
             let key = order_key(&self.policy.order, &original.record).unwrap_or_default();

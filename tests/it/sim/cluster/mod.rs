@@ -14,7 +14,7 @@ use redrive::core::position::{Lane, TierIndex};
 use redrive::core::record::Record;
 
 use self::group::Group;
-use self::log::{Isolation, Log};
+use self::log::{Isolation, Log, Stored};
 use self::transactions::{Ending, Serial, Transactions};
 
 /// A topic by its role.
@@ -149,6 +149,17 @@ impl Cluster {
 
     pub(crate) fn read(&self, place: Place, from: i64, most: usize, isolation: Isolation) -> Vec<Record> {
         self.log(place).read(from, most, isolation, |serial| self.ending(serial))
+    }
+
+    /// What a transaction writes to the partitions of a topic, in order.
+    pub(crate) fn written(
+        &self,
+        serial: Serial,
+        topic: Topic,
+    ) -> impl Iterator<Item = (Place, i64, &Stored)> {
+        let writes = self.transactions.of(serial).writes.iter().copied();
+        let there = writes.filter(move |(place, _)| place.topic == topic);
+        there.filter_map(|(place, offset)| Some((place, offset, self.log(place).at(offset)?)))
     }
 
     pub(crate) fn ending(&self, serial: Serial) -> Ending {
