@@ -20,7 +20,7 @@ use crate::core::envelope::Envelope;
 use crate::core::guard::{KeyHash, Version, fingerprint};
 use crate::core::lane::{Disposition, Settled};
 use crate::core::position::{Offset, Origin};
-use crate::core::state::{Blocker, Blockers};
+use crate::core::state::{Blocker, Blockers, DeadPredecessor};
 
 /// Everything that is held in a task, and what holds its keys up.
 #[derive(Debug)]
@@ -107,10 +107,10 @@ impl OfKey {
         self.records.last_key_value().map_or(0, |(last, _)| last.saturating_add(1))
     }
 
-    /// A record that waits in a tier and has a version from `next` up to the one before `version`.
-    pub(crate) fn predecessor(&self, next: Option<Version>, version: Version) -> Option<&Blocker> {
-        let missing = |found: Version| next.is_none_or(|next| found >= next) && found < version;
-        self.blockers.waiting.iter().find(|blocker| blocker.version.is_some_and(missing))
+    /// Whether a version that could fill the gap between the newest applied one and this one waits in a tier.
+    pub(crate) fn awaits(&self, newest: Option<Version>, version: Version) -> bool {
+        let missing = |found: Version| newest.is_none_or(|newest| found > newest) && found < version;
+        self.blockers.waiting.iter().any(|blocker| blocker.version.is_some_and(missing))
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn step(blockers: &mut Blockers, settled: &Settled) {
         blockers.dead = Some((**dead).clone());
         return;
     }
-    let done = |dead: &crate::core::state::DeadPredecessor| match &settled.fate {
+    let done = |dead: &DeadPredecessor| match &settled.fate {
         // Applied, or skipped.
         Disposition::Emit(_) | Disposition::Obeyed(_) => {
             dead.version.is_some() && dead.version <= envelope.version
@@ -350,16 +350,21 @@ impl Held {
 
     /// Releases a held record: its offset in `Lane::Held`.
     pub(crate) fn release(&mut self, key: KeyHash, place: i64) -> Option<(Offset, HeldRecord)> {
-        let record = self.keys.get_mut(&key)?.records.get_mut(&place)?;
         let offset = self.next;
-        self.next = offset.next();
+        let record = self.record(key, place)?;
         record.stage = HeldStage::Released(offset);
-        Some((offset, record.clone()))
+        let record = record.clone();
+        self.next = offset.next();
+        Some((offset, record))
+    }
+
+    fn record(&mut self, key: KeyHash, place: i64) -> Option<&mut HeldRecord> {
+        self.keys.get_mut(&key)?.records.get_mut(&place)
     }
 
     /// A released record is held again, as it was.
     pub(crate) fn unrelease(&mut self, key: KeyHash, place: i64) {
-        let record = self.keys.get_mut(&key).and_then(|of_key| of_key.records.get_mut(&place));
+        let record = self.record(key, place);
         if let Some(record) = record.filter(|record| matches!(record.stage, HeldStage::Released(_))) {
             record.stage = HeldStage::Held;
         }
@@ -367,11 +372,9 @@ impl Held {
 
     /// The gap of a record was over, and is not any more: what could fill it waits again.
     pub(crate) fn reopen(&mut self, key: KeyHash, place: i64, due: Duration) {
-        let record = self.keys.get_mut(&key).and_then(|of_key| of_key.records.get_mut(&place));
-        if let Some(record) = record.filter(|record| record.over) {
+        if let Some(record) = self.record(key, place).filter(|record| record.over) {
             record.over = false;
-            record.due = due;
-            self.dues.insert((due, key, place));
+            self.set_due(key, place, due);
         }
     }
 
@@ -394,8 +397,7 @@ impl Held {
 
     /// The gap of a record is over at `due` at the earliest.
     pub(crate) fn set_due(&mut self, key: KeyHash, place: i64, due: Duration) {
-        let record = self.keys.get_mut(&key).and_then(|of_key| of_key.records.get_mut(&place));
-        if let Some(record) = record {
+        if let Some(record) = self.record(key, place) {
             record.due = due;
             self.dues.insert((due, key, place));
         }
@@ -406,10 +408,9 @@ impl Held {
         self.closing.insert((key, place), None);
     }
 
-    /// Whether a gap waits for the end of the source to be known, and whether one waits for the source to be read so far.
-    pub(crate) fn closing(&self) -> (bool, bool) {
-        let unknown = self.closing.values().any(Option::is_none);
-        (unknown, self.closing.values().any(Option::is_some))
+    /// Whether a gap waits for the end of the source to be known.
+    pub(crate) fn needs_end(&self) -> bool {
+        self.closing.values().any(Option::is_none)
     }
 
     /// The end of the source now.
@@ -425,8 +426,7 @@ impl Held {
 
     /// The gap of a record is over.
     pub(crate) fn is_over(&mut self, key: KeyHash, place: i64) {
-        let record = self.keys.get_mut(&key).and_then(|of_key| of_key.records.get_mut(&place));
-        if let Some(record) = record {
+        if let Some(record) = self.record(key, place) {
             record.over = true;
             self.ready.insert(key);
         }

@@ -263,6 +263,16 @@ pub enum First {
     At(Version),
 }
 
+impl First {
+    /// The first version of a count that this one is admitted to, or waits for.
+    pub(crate) const fn or(self, version: Version) -> Version {
+        match self {
+            Self::Any => version,
+            Self::At(first) => first,
+        }
+    }
+}
+
 /// What becomes of later records of a key of which one waits in a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhileRetrying {

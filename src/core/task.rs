@@ -155,6 +155,12 @@ impl Guarded {
         self.mode == Mode::Arrival && (self.is_full || self.held.is_full())
     }
 
+    /// Whether one more record may be held behind a key that holds `per_key` at most.
+    pub(crate) fn has_room(&self, key: KeyHash, per_key: usize) -> bool {
+        let held = self.held.get(key).map_or(0, |of_key| of_key.records.len());
+        !self.is_full && held < per_key
+    }
+
     /// Takes note of a record that is settled.
     pub(crate) fn settled(&mut self, settled: &Settled) {
         self.crossings = self.crossings.saturating_add(usize::from(settled.follows.is_some()));

@@ -44,10 +44,9 @@ pub enum Counted {
 /// Judges a record of a key by `guard = "contiguous"`. `applied` is what is applied of the key, or will be before anything that
 /// follows from this verdict; its tag is the first version of the count.
 pub fn contiguous(first: First, applied: Option<Entry>, version: Version) -> Counted {
-    let (first, next) = match (applied, first) {
-        (Some(Entry { version, tag }), _) => (Version::from_tag(tag), version.next()),
-        (None, First::At(first)) => (first, Some(first)),
-        (None, First::Any) => (version, Some(version)),
+    let (first, next) = match applied {
+        Some(applied) => (applied.first(), applied.version.next()),
+        None => (first.or(version), Some(first.or(version))),
     };
     if version < first {
         return Counted::Stale;

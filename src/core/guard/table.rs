@@ -21,6 +21,18 @@ pub struct Entry {
     pub tag: u64,
 }
 
+impl Entry {
+    /// Of a count of which nothing is applied yet; `None` where no version is before its first.
+    pub(crate) fn begun_with(first: Version) -> Option<Self> {
+        Some(Self { version: first.before()?, tag: first.as_tag() })
+    }
+
+    /// The first version of the count, where the guard counts.
+    pub(crate) const fn first(self) -> Version {
+        Version::from_tag(self.tag)
+    }
+}
+
 /// What is applied of every key of a task.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VersionTable {

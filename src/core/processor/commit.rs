@@ -216,13 +216,14 @@ impl Processor {
             let written = writes.iter().skip(before);
             open.targets.extend(written.map(|write| (write.target, partition, part)));
         }
-        for OpenTask { partition, notes, counts, .. } in &open.tasks {
-            let before = writes.len();
-            self.write_keys(*partition, &taken, now, &mut writes);
+        let before = writes.len();
+        self.write_blockers(&taken, now, &mut writes);
+        for OpenTask { partition, notes, clock, counts, .. } in &open.tasks {
+            writes.extend(clock.then(|| self.clock_write(*partition, now)).flatten());
             self.write_notes(*partition, notes, counts, now, &mut writes);
-            let written = writes.iter().skip(before);
-            open.targets.extend(written.map(|write| (write.target, *partition, Part::Records)));
         }
+        let written = writes.iter().skip(before);
+        open.targets.extend(written.map(|write| (write.target, write.partition, Part::Records)));
         for OpenTask { partition, counts, .. } in &open.tasks {
             self.pace.wanted.remove(partition);
             let Some(task) = self.tasks.get_mut(partition) else { continue };

@@ -7,12 +7,14 @@ use hashbrown::HashMap;
 
 use super::Processor;
 use super::write::entry;
+use crate::core::class::Reason;
 use crate::core::closed::Place;
+use crate::core::envelope::Envelope;
 use crate::core::event::{Target, Write};
 use crate::core::guard::{Entry, KeyHash, Version, fingerprint};
 use crate::core::invariant::InvariantId;
 use crate::core::lane::{Disposition, Effect, Pending, Settled};
-use crate::core::policy::{First, Guard, OnExhausted, OrderPolicy};
+use crate::core::policy::{Guard, OnExhausted, OrderPolicy};
 use crate::core::position::Partition;
 use crate::core::state::{
     Applied, DeadPredecessor, TaskClock, applied_key, blockers_key, clock_key, held_key,
@@ -39,19 +41,14 @@ impl Processor {
             Guard::Contiguous(rules) => {
                 let version = envelope.version.filter(|_| pending.admitted)?;
                 let (known, _) = task.guarded.as_deref()?.newest(key, at);
-                let first = match (known, rules.first) {
-                    (Some(known), _) => Version::from_tag(known.tag),
-                    (None, First::At(first)) => first,
-                    (None, First::Any) => version,
-                };
-                let tag = first.as_tag();
+                let first = known.map_or_else(|| rules.first.or(version), Entry::first);
                 let newest = match fate {
-                    Disposition::Emit(_) => Entry { version, tag },
+                    Disposition::Emit(_) => Entry { version, tag: first.as_tag() },
                     // What is skipped was never applied: it is stale if it comes after all.
                     Disposition::Obeyed(_) => Entry { version, tag: version.next()?.as_tag() },
                     // The count starts with the first that is admitted, whatever becomes of it.
                     Disposition::Retry { .. } | Disposition::DeadLetter(_) if known.is_none() => {
-                        Entry { version: first.before()?, tag }
+                        Entry::begun_with(first)?
                     }
                     Disposition::Retry { .. }
                     | Disposition::Hop { .. }
@@ -69,7 +66,7 @@ impl Processor {
         &self,
         task: &Task,
         (key, held, admitted): (Option<KeyHash>, Option<i64>, bool),
-        envelope: &crate::core::envelope::Envelope,
+        envelope: &Envelope,
         fate: &Disposition,
     ) -> Option<Box<DeadPredecessor>> {
         let Disposition::DeadLetter(verdict) = fate else { return None };
@@ -82,29 +79,26 @@ impl Processor {
             return dead(None);
         }
         let follow = self.policy.order.parks() == Some(OnExhausted::Follow)
-            && verdict.reason != crate::core::class::Reason::PredecessorDead;
+            && verdict.reason != Reason::PredecessorDead;
         let (last, _) = of_key?.records.last_key_value().filter(|_| follow)?;
         (held.is_none_or(|held| held < *last)).then(|| dead(Some(*last)))?
     }
 
-    /// Adds what a transaction takes of keys to its writes: those of one task.
-    pub(super) fn write_keys(
-        &self,
-        partition: Partition,
-        taken: &[&Settled],
-        now: Now,
-        writes: &mut Vec<Write>,
-    ) {
-        let Some(task) = self.tasks.get(&partition) else { return };
-        let Some(guarded) = task.guarded.as_deref().filter(|guarded| guarded.mode.holds()) else { return };
-        let mut keys: BTreeMap<KeyHash, Vec<&Settled>> = BTreeMap::new();
-        for settled in taken.iter().filter(|settled| settled.id.partition == partition) {
+    /// Adds what holds keys up, once a transaction that takes these records is committed, to its writes.
+    pub(super) fn write_blockers(&self, taken: &[&Settled], now: Now, writes: &mut Vec<Write>) {
+        if !self.policy.order.holds() {
+            return;
+        }
+        let mut keys: BTreeMap<(Partition, KeyHash), Vec<&Settled>> = BTreeMap::new();
+        for settled in taken {
             if let Some(key) = settled.key {
-                keys.entry(key).or_default().push(settled);
+                keys.entry((settled.id.partition, key)).or_default().push(settled);
             }
         }
-        for (key, settled) in keys {
-            let Some(blockers) = guarded.held.after(key, settled.iter().copied()) else { continue };
+        for ((partition, key), settled) in keys {
+            let guarded = self.tasks.get(&partition).and_then(|task| task.guarded.as_deref());
+            let blockers = guarded.and_then(|guarded| guarded.held.after(key, settled.iter().copied()));
+            let Some(blockers) = blockers else { continue };
             let envelope = settled.first().map(|settled| &settled.envelope);
             let order_key = envelope.and_then(|envelope| self.policy.order.key_of(envelope));
             let value = (!blockers.is_empty()).then(|| blockers.to_bytes());
@@ -119,10 +113,13 @@ impl Processor {
                 headers: Vec::new(),
             });
         }
-        if notes_clock(guarded, taken.iter().any(|settled| settled.id.partition == partition)) {
-            let clock = TaskClock(guarded.clock.at(now.mono)).to_bytes();
-            writes.push(entry(Target::State, partition, Some(clock_key()), clock, now.wall));
-        }
+    }
+
+    /// What the clock of a task shows, as an entry of the state topic.
+    pub(super) fn clock_write(&self, partition: Partition, now: Now) -> Option<Write> {
+        let guarded = self.tasks.get(&partition)?.guarded.as_deref()?;
+        let clock = TaskClock(guarded.clock.at(now.mono)).to_bytes();
+        Some(entry(Target::State, partition, Some(clock_key()), clock, now.wall))
     }
 }
 
@@ -191,7 +188,7 @@ pub(super) fn effect_write(settled: &Settled, effect: &Effect, order: &OrderPoli
         Guard::Contiguous(_) => {
             let done = envelope.version == Some(effect.newest.version);
             let tag = if done { fingerprint(envelope.value.as_deref()) } else { 0 };
-            (Some(Version::from_tag(effect.newest.tag)), tag)
+            (Some(effect.newest.first()), tag)
         }
         Guard::None | Guard::Latest(_) => (None, effect.newest.tag),
     };
@@ -210,7 +207,7 @@ pub(super) fn effect_write(settled: &Settled, effect: &Effect, order: &OrderPoli
 
 /// The end of the entry of a record that was held and has its fate now.
 pub(super) fn release_write(settled: &Settled, order: &OrderPolicy, now: Timestamp) -> Option<Write> {
-    let place = settled.held.filter(|_| !matches!(settled.fate, Disposition::Hold { .. }))?;
+    let place = settled.held.filter(|_| settled.fate.holds_at().is_none())?;
     let key = Some(held_key(order.key_of(&settled.envelope).unwrap_or_default(), place));
     let (partition, timestamp) = (settled.id.partition, Some(now));
     Some(Write { target: Target::State, partition, timestamp, key, value: None, headers: Vec::new() })

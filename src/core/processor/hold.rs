@@ -10,13 +10,13 @@ use super::{Processor, Timer};
 use crate::core::class::{Class, Reason};
 use crate::core::envelope::DeliveryId;
 use crate::core::event::Action;
-use crate::core::guard::KeyHash;
+use crate::core::guard::{KeyHash, Version};
 use crate::core::held::Next;
-use crate::core::lane::{Disposition, Entry, Pending, Presence, Stage};
+use crate::core::lane::{Disposition, Entry, Pending, Stage};
 use crate::core::outcome::Verdict;
 use crate::core::policy::{First, Guard};
 use crate::core::position::{Epoch, Lane, Offset, Partition};
-use crate::core::task::{Mode, Task};
+use crate::core::task::Mode;
 use crate::core::time::Now;
 
 impl Processor {
@@ -108,7 +108,7 @@ impl Processor {
     /// Lets the clock of a task run, or stand.
     pub(super) fn set_clock(&mut self, partition: Partition, now: Now) {
         let Some(task) = self.tasks.get_mut(&partition) else { return };
-        let (runs, may_note) = (processes(task), may_note(task));
+        let (runs, may_note) = (task.processes(Lane::Held), may_note(task));
         if let Some(guarded) = task.guarded.as_deref_mut()
             && guarded.clock.set(runs, now.mono)
         {
@@ -185,30 +185,19 @@ impl Processor {
             guarded.held.closes(key, place);
         }
         for (key, place) in guarded.held.close_up_to(read_to.unwrap_or(Offset(0))) {
-            let next = guarded.newest(key, (Lane::Held, Offset(i64::MAX))).0;
-            let next = next.and_then(|newest| newest.version.next());
-            let waits = guarded
-                .held
-                .get(key)
-                .is_some_and(|of_key| of_key.predecessor(next, crate::core::guard::Version(place)).is_some());
-            if waits {
+            let newest = guarded.newest(key, (Lane::Held, Offset(i64::MAX))).0;
+            let applied = newest.map(|newest| newest.version);
+            let of_key = guarded.held.get(key);
+            if of_key.is_some_and(|of_key| of_key.awaits(applied, Version(place))) {
                 guarded.held.set_due(key, place, clock.saturating_add(rules.gap_timeout));
             } else {
                 guarded.held.is_over(key, place);
             }
         }
-        let (unknown, _) = guarded.held.closing();
-        if unknown && !guarded.finds_end {
+        if guarded.held.needs_end() && !guarded.finds_end {
             guarded.finds_end = true;
             self.actions.push_back(Action::FindEnd { partition, epoch });
         }
         self.time_gaps(partition, now);
     }
-}
-
-/// Whether a task processes its source: then its clock runs.
-fn processes(task: &Task) -> bool {
-    let source = task.lanes.get(Lane::Source.index());
-    let there = source.is_some_and(|source| source.presence == Presence::There);
-    task.phase == crate::core::task::Phase::Running && task.block.is_none() && task.stale.is_none() && there
 }

@@ -156,14 +156,14 @@ fn parked(
         return None;
     }
     let hold = Disposition::Hold { place: of_key.next_place(), due: Duration::ZERO };
-    let is_full = guarded.is_full || of_key.records.len() >= policy.order.held.per_key;
+    let has_room = guarded.has_room(key, policy.order.held.per_key);
     let fate = match lane {
-        Lane::Tier(_) if is_full => full(policy, now).unwrap_or(hold),
+        Lane::Tier(_) if !has_room => full(policy, now).unwrap_or(hold),
         // Where there is no room the source is read no further, but what has been read of it is held: if it stayed, so would
         // everything behind it, and what its key waits for might follow one of those.
         Lane::Source | Lane::Control | Lane::Held | Lane::Tier(_) => hold,
     };
-    Some(Decision::Ends(fate, String::new()))
+    Some(ends(fate))
 }
 
 /// A record for which there is no room behind its key goes to the first tier; `None` where there are no tiers.
@@ -173,17 +173,21 @@ fn full(policy: &Policy, now: Now) -> Option<Disposition> {
     Some(Disposition::Hop { tier, due })
 }
 
+/// A fate of which there is nothing to tell.
+const fn ends(fate: Disposition) -> Decision {
+    Decision::Ends(fate, String::new())
+}
+
 fn dead(reason: Reason, detail: String) -> Decision {
     Decision::Ends(Disposition::DeadLetter(Verdict { class: Class::Permanent, reason }), detail)
 }
 
 fn by_latest(rules: &Latest, newest: Option<Entry>, pending: &Pending) -> Decision {
     let envelope = &pending.envelope;
-    let dropped = |why| Decision::Ends(Disposition::Drop(why), String::new());
     match judge::latest(rules, newest, envelope.version, envelope.value.as_deref()) {
         Judgement::Admitted { version } => Decision::Goes(Some(version)),
-        Judgement::Duplicate => dropped(Dropped::Duplicate),
-        Judgement::Stale => dropped(Dropped::Stale),
+        Judgement::Duplicate => ends(Disposition::Drop(Dropped::Duplicate)),
+        Judgement::Stale => ends(Disposition::Drop(Dropped::Stale)),
         Judgement::Conflict { version } => {
             dead(Reason::VersionConflict, format!("version `{version}` is applied with another value"))
         }
@@ -209,8 +213,8 @@ fn by_count(
     let Some(version) = envelope.version else { return Decision::Goes(None) };
     match judge::contiguous(rules.first, newest, version) {
         Counted::Admitted => Decision::Goes(Some(version)),
-        Counted::Duplicate => Decision::Ends(Disposition::Drop(Dropped::Duplicate), String::new()),
-        Counted::Stale => Decision::Ends(Disposition::Drop(Dropped::Stale), String::new()),
+        Counted::Duplicate => ends(Disposition::Drop(Dropped::Duplicate)),
+        Counted::Stale => ends(Disposition::Drop(Dropped::Stale)),
         Counted::NoVersion => {
             let detail = format!("no count begins with version `{version}`, which is the smallest there is");
             dead(Reason::NoVersion, detail)
@@ -229,10 +233,12 @@ fn deferred(
     now: Now,
 ) -> Decision {
     let of_key = guarded.held.get(key);
+    let applied = newest.map(|newest| newest.version);
+    let is_awaited = || of_key.is_some_and(|of_key| of_key.awaits(applied, version));
     let held = |place: i64| of_key.and_then(|of_key| of_key.records.get(&place));
     if let Some(place) = pending.held {
         return match held(place) {
-            Some(record) if record.over && !is_awaited(of_key, newest, version) => {
+            Some(record) if record.over && !is_awaited() => {
                 dead(Reason::VersionGap, gap(newest, of_key, version))
             }
             Some(_) | None => Decision::Returns(place),
@@ -241,24 +247,17 @@ fn deferred(
     let is_held = |record: &&HeldRecord| !matches!(record.stage, HeldStage::Released(_));
     if let Some(record) = held(version.0).filter(is_held) {
         return if record.tag == fingerprint(pending.envelope.value.as_deref()) {
-            Decision::Ends(Disposition::Drop(Dropped::Duplicate), String::new())
+            ends(Disposition::Drop(Dropped::Duplicate))
         } else {
             dead(Reason::VersionConflict, format!("version `{version}` is held with another value"))
         };
     }
-    let most = policy.order.held.per_key;
-    let is_full = guarded.is_full || of_key.is_some_and(|of_key| of_key.records.len() >= most);
-    if is_full && let Some(fate) = full(policy, now) {
-        return Decision::Ends(fate, String::new());
+    if !guarded.has_room(key, policy.order.held.per_key)
+        && let Some(fate) = full(policy, now)
+    {
+        return ends(fate);
     }
-    let fate = Disposition::Hold { place: version.0, due: due_of(policy, guarded, pending, now) };
-    Decision::Ends(fate, String::new())
-}
-
-/// Whether a version that could fill the gap before this one waits in a tier.
-fn is_awaited(of_key: Option<&OfKey>, newest: Option<Entry>, version: Version) -> bool {
-    let next = newest.and_then(|newest| newest.version.next());
-    of_key.is_some_and(|of_key| of_key.predecessor(next, version).is_some())
+    ends(Disposition::Hold { place: version.0, due: due_of(policy, guarded, pending, now) })
 }
 
 fn gap_timeout(order: &OrderPolicy) -> Duration {

@@ -44,11 +44,11 @@ impl Processor {
                 {
                     detail = format!("{detail}; before that: {}", last.detail);
                 }
-                if matches!(settled.fate, Disposition::Emit(_)) {
+                let succeeded = matches!(settled.fate, Disposition::Emit(_));
+                if succeeded {
                     count_success(&mut envelope.life);
                 }
                 // A failure has no effect but that a count may start with it, and that stays.
-                let succeeded = matches!(settled.fate, Disposition::Emit(_));
                 let effect = settled.effect.take_if(|_| succeeded);
                 let (order, key) = (settled.order, settled.key);
                 let verdict = Verdict { class, reason };

@@ -6,7 +6,7 @@ use super::Processor;
 use super::blocks::{Carries, Purpose};
 use crate::core::closed::{self, Place};
 use crate::core::envelope::DeliveryId;
-use crate::core::guard::{Entry, KeyHash, Version};
+use crate::core::guard::{Entry, KeyHash};
 use crate::core::lane::{Disposition, Effect, LaneState, Pending, Presence, Settled, Stage};
 use crate::core::policy::{First, Guard};
 use crate::core::position::{Lane, Partition};
@@ -31,15 +31,16 @@ impl Processor {
         let Some(guarded) = task.guarded.as_deref_mut() else { return };
         let counts = guarded.mode == Mode::Count;
         let mut again: Vec<(u64, Place)> = Vec::new();
-        for (index, lane) in task.lanes.iter_mut().enumerate() {
+        // What had no effect had no part in a verdict.
+        let lanes = task.lanes.iter_mut().filter(|_| effect.is_some());
+        for (index, lane) in lanes.enumerate() {
             for (place, entry) in lane.window.iter_mut().enumerate() {
                 let Some(settled) = entry.stage.settled() else { continue };
                 // Where versions are counted, what was let through goes by it too.
                 let judged = settled.judged.is_some() || counts && settled.effect.is_some();
                 // What an operator asked for stands, whatever becomes of others.
                 let judged = judged && !matches!(settled.fate, Disposition::Obeyed(_));
-                // What had no effect had no part in a verdict.
-                if effect.is_some() && settled.key == Some(key) && judged && settled.order > order {
+                if settled.key == Some(key) && judged && settled.order > order {
                     again.push((settled.order, (Lane::at(index), entry.offset)));
                     guarded.leaves(settled);
                     if let Disposition::Hold { place, .. } = settled.fate {
@@ -142,14 +143,7 @@ fn start_count(
     let entry = lanes.get_mut(id.lane.index()).and_then(|lane| lane.entry(id.offset));
     let Some(Stage::Settled(settled)) = entry.map(|entry| &mut entry.stage) else { return };
     let Some(version) = settled.envelope.version.filter(|_| settled.admitted) else { return };
-    let first = match first {
-        First::Any => version,
-        First::At(first) => first,
-    };
-    settled.effect = first.before().map(|before: Version| {
-        let newest = Entry { version: before, tag: first.as_tag() };
-        Effect { key, newest }
-    });
+    settled.effect = Entry::begun_with(first.or(version)).map(|newest| Effect { key, newest });
 }
 
 /// The settled records of a key that are not committed.

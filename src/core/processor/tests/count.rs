@@ -1,6 +1,6 @@
 //! `guard = "contiguous"`: versions are handled one after another, and what comes too early is held.
 
-use super::guarding::{Guarding, Lives, cases, contiguous, echo, play, word};
+use super::guarding::{Guarding, Lives, cases, contiguous, echo, play, versioned, word};
 use super::*;
 use crate::core::event::{Dropped, FateKind};
 use crate::core::guard::Version;
@@ -21,6 +21,12 @@ fn arrive(guarding: &mut Guarding, versions: impl IntoIterator<Item = i64>) {
         guarding.arrives(version, Some(&format!("value-{version}")));
         guarding.run(echo);
     }
+}
+
+/// Records of the source with their offsets and versions, in one fetch.
+fn fetch_at_once<const N: usize>(guarding: &mut Guarding, records: [(i64, i64); N]) {
+    let records = records.map(|(offset, version)| versioned(offset, version, Some("v")));
+    guarding.worker.fetch(Lane::Source, records.to_vec());
 }
 
 #[test]
@@ -178,24 +184,35 @@ fn the_smallest_version_there_is_starts_no_count_and_behind_the_largest_is_none(
     assert_eq!(guarding.applied(), Some(i64::MAX));
 }
 
-#[test]
-fn without_room_behind_its_key_a_version_waits_in_the_first_tier_and_its_gap_goes_on() {
-    let mut policy = contiguous(GAP);
-    policy.order.held.per_key = 2;
+/// With 12 and 13 held behind version 10, and no room for 14, which waits in the tier.
+fn without_room(policy: Policy) -> Guarding {
     let mut guarding = Guarding::new(policy);
     guarding.apply(10);
     arrive(&mut guarding, [12, 13, 14]);
     assert_eq!((guarding.held(), guarding.copies.len()), (vec![12, 13], 1));
+    guarding
+}
+
+/// The missing version comes, and all go on.
+fn all_go_on(mut guarding: Guarding) {
+    arrive(&mut guarding, [11]);
+    guarding.comes_back(3);
+    guarding.run(echo);
+    assert_eq!(guarding.effects(), [11, 12, 13, 14]);
+}
+
+#[test]
+fn without_room_behind_its_key_a_version_waits_in_the_first_tier_and_its_gap_goes_on() {
+    let mut policy = contiguous(GAP);
+    policy.order.held.per_key = 2;
+    let mut guarding = without_room(policy);
     let due = header(&guarding.copies["3"].headers, "redrive-gap-due");
     assert!(due.unwrap().parse::<u64>().unwrap() >= GAP * 1_000);
     // Still full.
     guarding.comes_back(3);
     guarding.run(echo);
     assert_eq!((guarding.held(), guarding.copies.len()), (vec![12, 13], 1));
-    arrive(&mut guarding, [11]);
-    guarding.comes_back(3);
-    guarding.run(echo);
-    assert_eq!(guarding.effects(), [11, 12, 13, 14]);
+    all_go_on(guarding);
 }
 
 #[test]
@@ -249,7 +266,7 @@ fn a_gap_is_not_over_for_what_could_fill_it_and_fails_in_the_last_moment() {
     guarding.arrives(11, Some("eleven"));
     guarding.worker.answer(done());
     // 12 is released and runs.
-    guarding.fetch(Lane::Source, super::guarding::versioned(3, 14, Some("fourteen")));
+    guarding.fetch(Lane::Source, versioned(3, 14, Some("fourteen")));
     guarding.worker.wait(100);
     while !guarding.worker.transactions.is_empty() {
         guarding.commit();
@@ -278,18 +295,14 @@ fn what_was_handled_is_not_handled_again_for_a_copy_that_is_refused() {
     }
     let mut guarding = Guarding::new(policy.clone());
     guarding.apply(10);
-    let records = [(1, 9), (2, 11)];
-    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
-    guarding.worker.fetch(Lane::Source, records.to_vec());
+    fetch_at_once(&mut guarding, [(1, 9), (2, 11)]);
     guarding.worker.answer(done());
     guarding.refuse(Target::StaleOutput);
     assert!(guarding.worker.deliveries.is_empty(), "11 does not go by 9");
 
     // The first is admitted, and fails: the count starts with it, whether its copy can be written or not.
     let mut guarding = Guarding::new(policy);
-    let records = [(0, 1), (1, 0), (2, 3)];
-    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
-    guarding.worker.fetch(Lane::Source, records.to_vec());
+    fetch_at_once(&mut guarding, [(0, 1), (1, 0), (2, 3)]);
     guarding.worker.answer(fails(Class::Transient));
     for _ in 0..2 {
         guarding.refuse(Target::Tier(TierIndex(0)));
@@ -307,9 +320,7 @@ fn a_version_that_waits_for_room_is_no_reason_to_wait_for() {
     policy.order.held.per_key = 1;
     let mut guarding = Guarding::new(policy);
     guarding.apply(10);
-    let records = [(1, 11), (2, 12)];
-    let records = records.map(|(offset, version)| super::guarding::versioned(offset, version, Some("v")));
-    guarding.worker.fetch(Lane::Source, records.to_vec());
+    fetch_at_once(&mut guarding, [(1, 11), (2, 12)]);
     guarding.worker.answer(done());
     guarding.worker.answer(fails(Class::Transient));
     guarding.refuse_the_output();
@@ -328,14 +339,7 @@ fn a_version_that_waits_for_room_is_no_reason_to_wait_for() {
 fn beyond_the_bytes_that_a_worker_may_hold_versions_wait_in_the_first_tier() {
     let mut policy = contiguous(GAP);
     policy.order.held.bytes = 1_000;
-    let mut guarding = Guarding::new(policy);
-    guarding.apply(10);
-    arrive(&mut guarding, [12, 13, 14]);
-    assert_eq!((guarding.held(), guarding.copies.len()), (vec![12, 13], 1));
-    arrive(&mut guarding, [11]);
-    guarding.comes_back(3);
-    guarding.run(echo);
-    assert_eq!(guarding.effects(), [11, 12, 13, 14]);
+    all_go_on(without_room(policy));
 }
 
 #[test]
@@ -343,10 +347,7 @@ fn another_key_goes_on_while_one_waits_for_its_version() {
     let mut guarding = from_ten();
     arrive(&mut guarding, [12]);
     let offset = guarding.offsets[&Lane::Source].0;
-    let other = Record {
-        key: Some(Bytes::from_static(b"other")),
-        ..super::guarding::versioned(offset, 7, Some("v"))
-    };
+    let other = Record { key: Some(Bytes::from_static(b"other")), ..versioned(offset, 7, Some("v")) };
     guarding.fetch(Lane::Source, other);
     guarding.run(echo);
     assert_eq!(guarding.effects(), [7]);
